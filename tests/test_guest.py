@@ -31,7 +31,7 @@ from reprofs.guest.lock import read_lock
 from reprofs.guest.qemu import own as own_qemu
 from reprofs.guest.steps import Clock, Exec, Job, Teardown, job_line
 from reprofs.labs import _qemu as qemu
-from reprofs.labs import exact, get_lab, vm
+from reprofs.labs import _states, exact, get_lab, vm
 from reprofs.plan import PROCESSOR
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import FILE as GUESTS
@@ -699,7 +699,7 @@ def test_what_begins_alike_goes_on_from_a_saved_state(guest, tmp_path, monkeypat
     assert {run.environment["start"] for run in (first, again, other)} == {"snapshot of the mounted cluster"}
     assert first.output == again.output == through.output
     assert b"another one" in other.output and other.output[:2000] == first.output[:2000]
-    (state,) = exact._by_age(tmp_path / "cluster")
+    (state,) = _states.by_age(tmp_path / "cluster")
     damage(state.with_suffix(".output"))
     assert lab.run(job, 120).output == first.output
     assert f"reprofs: {state}.output was damaged and is made again" in capsys.readouterr().err
@@ -718,7 +718,7 @@ def test_a_failure_before_the_saved_state_is_told_and_nothing_is_saved(guest, tm
     assert (found.ending, found.environment["start"]) == ("finished", "snapshot")
     events = parse_events(found.output)
     assert [event["reason"] for event in events if event["event"] == "failed"] == ["test: sh exited with 1: no more"]
-    assert events[-2]["output"] == "the end" and not exact._by_age(tmp_path / "cluster")
+    assert events[-2]["output"] == "the end" and not _states.by_age(tmp_path / "cluster")
 
 
 def test_saved_states_go_when_there_is_no_room(tmp_path):
@@ -730,7 +730,7 @@ def test_saved_states_go_when_there_is_no_room(tmp_path):
         os.utime(state.with_suffix(".sha256"), (age, age))
     os.utime(tmp_path / ("a" * 64 + ".sha256"), (9, 9))  # used again
     (tmp_path / ("e" * 64)).write_bytes(bytes(100))  # just being saved
-    exact._drop_old(tmp_path, 250)
+    _states.drop_old(tmp_path, 250)
     assert sorted({path.name[0] for path in tmp_path.iterdir()}) == ["a", "e"]
 
 
@@ -744,7 +744,7 @@ def test_of_two_trials_that_need_the_same_state_one_makes_it(tmp_path):
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: exact.ExactLab._save(path, make, 1000), range(2)))
-    assert made == [path] and exact._found(path)
+    assert made == [path] and _states.found(path)
 
 
 def test_a_saved_state_that_is_used_again_is_not_read_again_and_stays(tmp_path, monkeypatch):
@@ -757,13 +757,13 @@ def test_a_saved_state_that_is_used_again_is_not_read_again_and_stays(tmp_path, 
         files.write_text(state.with_suffix(".sha256"), "\n".join(digests))
         os.utime(state.with_suffix(".sha256"), (age, age))
     used = tmp_path / ("a" * 64)
-    assert exact._found(used)
+    assert _states.found(used)
     with monkeypatch.context() as patch:
         patch.setattr(files, "sha256", lambda path: pytest.fail(f"{path.name} is read again"))
-        assert exact._found(used)
-    assert [state.name[0] for state in exact._by_age(tmp_path)] == ["b", "c", "a"]
+        assert _states.found(used)
+    assert [state.name[0] for state in _states.by_age(tmp_path)] == ["b", "c", "a"]
     damage(used)
-    assert not exact._found(used)
+    assert not _states.found(used)
 
 
 @pytest.mark.wide
@@ -782,9 +782,9 @@ def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
         shutil.copy2(path, copied.parent)
     assert own._snapshot() == copied  # it was looked at, and found whole
     damage(copied, cut=True)
-    assert not exact._whole(copied)
+    assert not _states.whole(copied)
     shutil.copy2(snapshot, copied)
-    assert exact._whole(copied)
+    assert _states.whole(copied)
     damage(copied)
     made, machine = mock.Mock(), exact.ExactLab._machine
     made.save.side_effect = lambda path: shutil.copy(snapshot, path)
@@ -795,7 +795,7 @@ def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
     monkeypatch.setattr(exact.ExactLab, "_machine", start)
     again = own.run(work(), 120)
     assert (again.ending, again.environment["start"], again.output) == ("finished", "snapshot", first.output)
-    assert exact._whole(copied) and not list(copied.parent.glob("*.partial"))
+    assert _states.whole(copied) and not list(copied.parent.glob("*.partial"))
     assert booted or made.save.call_count == 1
 
 

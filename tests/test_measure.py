@@ -5,6 +5,7 @@ import json
 import os
 import re
 import struct
+import subprocess
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import BIN, ROOT
 from reprofs import cli, files
 from reprofs.errors import UserError
 from reprofs.guest import carried, engine, image
@@ -24,12 +25,25 @@ from reprofs.measure.practice import practise
 from reprofs.measure.tree import Found, Tree, needed
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.measured import Measured, read
+from reprofs.plan.workload import Workload
 
 LISTS = """#!/bin/bash
 for i in $(seq 20); do echo "$i" > "f$i"; done
 diff <(ls | sort) <(ls | sort -u) && echo same >&2
 cat "$1"
 exit 3
+"""
+
+
+SPIN = """
+#include <pthread.h>
+static void *spin(void *turns) { for (volatile long i = 0; i < (long)turns; i++) continue; return 0; }
+int main(void) {
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++) pthread_create(&thread[i], 0, spin, (void *)1000000);
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], 0);
+    return 0;
+}
 """
 
 
@@ -64,6 +78,17 @@ def test_a_path_comes_with_the_links_on_its_way(tmp_path):
     top = f"root{tmp_path}"
     assert below(tmp_path / "tree") == {f"{top}/{name}" for name in ("absolute", "link", "loop", "real/inner/data")}
     assert (tmp_path / "tree" / top / "real/inner/data").read_text() == "data"
+
+
+def test_folders_have_the_usual_mode_and_shared_ones_theirs(tmp_path):
+    (tmp_path / "shared/own").mkdir(parents=True)
+    (tmp_path / "shared/own/data").write_text("data")
+    (tmp_path / "shared/own").chmod(0o775)
+    (tmp_path / "shared").chmod(0o1777)
+    found = tree_at(tmp_path / "tree", Found, began=2**63, without=[])
+    found.add(f"{tmp_path}/shared/own/data")
+    modes = [(tmp_path / f"tree/root{tmp_path}" / name).stat().st_mode & 0o7777 for name in ("shared", "shared/own")]
+    assert modes == [0o1777, 0o755]
 
 
 def test_a_tree_has_a_largest_size(tmp_path, monkeypatch):
@@ -197,6 +222,80 @@ def test_a_saved_image_is_its_layers_one_over_the_other(tmp_path):
     assert (tmp_path / "tree/root/etc/kept").read_text() == "new"
 
 
+@pytest.mark.parametrize("name", ["save", "oci", "export"])
+def test_what_podman_writes_is_a_root(tmp_path, name):
+    """Of an image of two layers (podman save, podman save --format oci-archive, podman export). The upper one removes a
+    file and a folder, makes a folder anew, and a file that has another name in the lower one."""
+    made = tree_at(tmp_path / "tree")
+    asked = archive.take(ROOT / f"tests/fixtures/roots/{name}.tar.gz", made)
+    assert asked == ({} if name == "export" else {"WHO": "world", "PATH": "/bin"})
+    root = tmp_path / "tree/root"
+    assert below(root) == {"bin/app", "etc/hard", "etc/kept", "etc/link", "var/old/new"}
+    assert (root / "etc/hard").read_text() == "one\n" and (root / "etc/link").read_text() == "two\n"
+    assert (root / "bin/app").stat().st_mode & 0o777 == 0o755 and not (root / "var/gone").exists()
+
+
+def laid_out(folder: Path, manifests: list, blobs: dict[str, bytes]) -> Path:
+    """An image in the layout of OCI, as `tar -C FOLDER -cf image.tar .` packs it."""
+    place = folder / "image"
+    (place / "blobs/sha256").mkdir(parents=True)
+    (place / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    (place / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": manifests}))
+    for name, content in blobs.items():
+        (place / "blobs/sha256" / name).write_bytes(content)
+    with tarfile.open(folder / "image.tar", "w") as tar:
+        tar.add(place, ".")
+    return folder / "image.tar"
+
+
+def test_an_image_for_several_platforms_is_that_for_this_one(tmp_path):
+    """In an index of its own, beside what says how it was built."""
+    layer = packed(tmp_path / "layer", [("etc/name", "this")]).read_bytes()
+    kind = {"mediaType": "application/vnd.oci.image.layer.v1.tar"}
+    manifest = {"config": {"digest": "sha256:c"}, "layers": [kind | {"digest": "sha256:l"}]}
+    platforms = [("arm64", "sha256:arm"), ("unknown", "sha256:built"), ("amd64", "sha256:m")]
+    inner = [{"digest": digest, "platform": {"os": "linux", "architecture": name}} for name, digest in platforms]
+    blobs = {"i": json.dumps({"manifests": inner}).encode(), "m": json.dumps(manifest).encode(), "l": layer, "c": b"{}"}
+    made = tree_at(tmp_path / "tree")
+    assert archive.take(laid_out(tmp_path, [{"digest": "sha256:i"}], blobs), made) == {}
+    assert (tmp_path / "tree/root/etc/name").read_text() == "this"
+    with pytest.raises(UserError, match=r"image has a saved image: pack it by `tar"):
+        archive.take(tmp_path / "image", made)
+
+
+@pytest.mark.parametrize(
+    ("manifests", "manifest", "sentence"),
+    [
+        ([], {}, "has 0 images for linux/amd64: save one"),
+        (
+            [{"digest": "sha256:m"}] * 2,
+            {"config": {"digest": "sha256:c"}, "layers": []},
+            "has 2 images for linux/amd64",
+        ),
+        ([{"digest": "sha256:m"}], {"layers": [{"mediaType": "a+zstd"}]}, "has layers of the kind a.zstd: save it by"),
+        ([{"digest": "sha256:x"}], {}, "no archive of a root file system"),
+        ([{"digest": 1}], {}, "no archive of a root file system"),
+        ([7], {}, "no archive of a root file system"),
+    ],
+)
+def test_an_image_that_cannot_be_taken_is_one_sentence(tmp_path, manifests, manifest, sentence):
+    image = laid_out(tmp_path, manifests, {"m": json.dumps(manifest).encode()})
+    with pytest.raises(UserError, match=sentence):
+        archive.take(image, tree_at(tmp_path / "tree"))
+
+
+def test_a_layer_removes_only_what_is_below_it_and_goes_through_links_of_the_root(tmp_path):
+    """Whether it says so before or after its own files. A folder takes the place of a file, and the other way round."""
+    lower = [("run", None), ("var/run", (tarfile.SYMTYPE, "/run")), ("old/a", "a"), ("file", "f"), ("folder/x", "x")]
+    upper = [("var/run/id", "1"), ("old/b", "b"), ("old/.wh..wh..opq", ""), ("file/in", "i"), ("folder", "g")]
+    made = tree_at(tmp_path / "tree")
+    for number, entries in enumerate((lower, [("file", None), *upper])):
+        with tarfile.open(packed(tmp_path / f"{number}.tar", entries)) as layer:
+            archive._layer(layer, made)
+    root = tmp_path / "tree/root"
+    assert below(root) == {"run/id", "var/run", "old/b", "file/in", "folder"} and (root / "folder").read_text() == "g"
+
+
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1024)], ids=["empty", "text", "no files"])
 def test_what_is_no_root_is_said_in_a_sentence(tmp_path, content):
     (tmp_path / "root.tar").write_bytes(content)
@@ -310,6 +409,9 @@ def test_compare_takes_two_records_and_fails_above(tmp_path, reprofs):
         (["--", "./no-such-program"], "there is no program './no-such-program': name one that exists"),
         (["--filesystem", "ext5", "--", "true"], "ext5"),
         (["--device", "floppy", "--", "true"], "floppy"),
+        (["--study", "no-such-study", "--", "true"], "no-such-study"),
+        (["--study", "networks", "--", "true"], "the study networks has no file system on one device in the exact lab"),
+        (["--study", "quick", "--device", "floppy", "--", "true"], "floppy"),
         (["--cores", "3", "--", "true"], "--cores is 3, but CPU models have 1, 2, 4, 8."),
         (["--input", "no-such-folder", "--", "true"], "--input no-such-folder is not a folder"),
         (["--root", "no-such-root", "--", "true"], "--root 'no-such-root' does not exist"),
@@ -348,6 +450,25 @@ def test_the_image_is_mounted_where_the_lab_puts_it():
     assert len(trials.workload("a" * 64, 8192, "cold", 0)["populate"]) == 1
     assert trials.workload("a" * 64, 8192, "cold", 2 << 30)["scales"]["smoke"]["device_mib"] == 8192
     assert trials.processor(1, Catalog()).name == "v2-0.5ns" and trials.processor(4, Catalog()).count == 4
+
+
+def test_a_study_names_file_systems_and_devices():
+    """Each once, by device; only those on one device in the exact lab."""
+    catalog = Catalog()
+    systems = ["ext4+default", "xfs+default", "btrfs+none", "reiserfs+default", "f2fs+default", "nilfs2+default"]
+    systems += ["jfs+default", "tmpfs+default"]
+    assert trials.of_study("quick", [], catalog) == [("ssd", name) for name in systems]
+    assert trials.of_study("quick", ["ssd-nvme", "hdd-7200"], catalog)[8:10] == [
+        ("hdd-7200", "ext4+default"),
+        ("hdd-7200", "xfs+default"),
+    ]
+    several = trials.of_study("flushed-files", [], catalog)
+    assert len(set(several)) == len(several) and several == sorted(
+        several, key=lambda pair: [device for device, _ in several].index(pair[0])
+    )
+    catalog.add(Workload, trials.WORKLOAD, trials.workload("", 0, "cold", 0))
+    found = trials.cells(several, trials.processor(1, catalog), catalog)
+    assert [(one.profile, one.label) for one in found] == several and trials.guests(found, catalog) == ["base"]
 
 
 def test_an_image_lies_behind_the_programs_of_its_job(tmp_path):
@@ -394,14 +515,26 @@ def test_a_script_with_its_input_is_the_same_twice_and_its_parts_are_its_time(gu
 
 @pytest.mark.wide
 def test_a_program_that_does_nothing_pays_for_no_thread_of_the_kernel(guest, tmp_path, reprofs):
-    """Before the program begins, something of F2FS leaves 2.6 MB to write."""
+    """Before the program begins, something of F2FS leaves 2.6 MB to write, and something of ext4 writes 67 MB."""
     (tmp_path / "given").mkdir()
     for number in range(300):
         (tmp_path / f"given/{number}").write_bytes(b"x" * 20_000)
-    options = ["--filesystem", "f2fs,btrfs", "--warm", "--no-split", "--input", "given", "--output", "record.json"]
+    options = [
+        "--filesystem",
+        "f2fs,btrfs,ext4",
+        "--device",
+        "ssd-nvme-plp",
+        "--warm",
+        "--no-split",
+        "--input",
+        "given",
+        "--output",
+        "record.json",
+    ]
     done = reprofs("measure", *options, "--", "true", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert all(row.numbers.sync_ns < 100_000 for row in read(tmp_path / "record.json").rows)
+    for row in read(tmp_path / "record.json").rows:
+        assert row.numbers.sync_ns < 100_000 and row.numbers.read_bytes == row.numbers.written_bytes == 0
 
 
 @pytest.mark.wide
@@ -418,14 +551,50 @@ def test_one_more_turn_in_a_thousand_is_found(guest, tmp_path, reprofs):
     assert pair.verdict == "slower" and 1.0005 < pair.ratio < 1.002
 
 
-def test_the_example_for_ci_is_a_workflow_with_known_options():
+def example_for_ci() -> dict:
+    """The job of the workflow in the document."""
     text = (ROOT / "docs/measure.md").read_text()
     (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    job = yaml.safe_load(block)["jobs"]["measure"]
+    return yaml.safe_load(block)["jobs"]["measure"]
+
+
+def test_the_example_for_ci_is_a_workflow_with_known_options():
+    job = example_for_ci()
     runs = "\n".join([job["env"]["MEASURE"], *(step.get("run", "") for step in job["steps"])])
     known = {word for action in parser()._actions for word in getattr(action, "option_strings", [])}
     given = [line.split(" -- ")[0] for line in runs.splitlines() if "measure " in line or "$MEASURE" in line]
     assert len(given) == 3 and set(re.findall(r"--[a-z-]+", " ".join(given))) <= known
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("turns", "least", "code", "verdict"),
+    [
+        (5_000_000, "1%", 0, "equal"),
+        (5_100_000, "1%", 1, "slower"),
+        (5_005_000, "1%", 0, "within"),
+        (5_005_000, "0.05%", 1, "slower"),
+    ],
+)
+def test_the_example_for_ci_finds_what_is_slower(guest, tmp_path, turns, least, code, verdict):
+    """Its step with the measurements, as it stands in the document: a loop with 2 % and 0.1 % more turns."""
+    job = example_for_ci()
+    (step,) = [step["run"] for step in job["steps"] if "$MEASURE" in step.get("run", "")]
+    assert step.count("--fail-above 1%") == 1
+    for name, number in (("before", 5_000_000), ("after", turns)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Makefile").write_text("program: main.c\n\tgcc -O1 -static -o $@ $<\n")
+        loop = f"for (volatile long i = 0; i < {number}; i++) continue;"
+        (tmp_path / name / "main.c").write_text(f"int main(void) {{ {loop} return 0; }}\n")
+    measure = job["env"]["MEASURE"].replace("reprofs/.venv/bin/reprofs", f"{BIN}/reprofs")
+    environment = {**os.environ, "MEASURE": measure, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    step = step.replace("--fail-above 1%", f"--fail-above {least}")
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step], cwd=tmp_path, env=environment)
+    said = (tmp_path / "comment.md").read_text()
+    assert done.returncode == code and (tmp_path / "summary.md").read_text() == said
+    assert f"| {verdict} |" in said
+    (pair,) = compare.pairs(read(tmp_path / "base.json"), read(tmp_path / "now.json"), 0.0005)
+    assert 0.8 * (turns / 5e6 - 1) <= pair.ratio - 1 <= turns / 5e6 - 1
 
 
 @pytest.mark.wide
@@ -434,9 +603,26 @@ def test_a_static_program_of_an_exported_container_runs(guest, tmp_path, reprofs
     program = engine.build(files.cache_folder(), "walk")
     with tarfile.open(tmp_path / "root.tar", "w") as tar:
         tar.add(program, "opt/walk")
-    options = ["--filesystem", "tmpfs", "--cores", "2", "--root", "root.tar", "--env", "A=b", "--output", "record.json"]
+    options = ["--filesystem", "tmpfs", "--cores", "2", "--root", "root.tar", "--env", "A=b", "--no-split"]
+    options += ["--output", "record.json"]
     done = reprofs("measure", *options, "--", "/opt/walk", "--help", cwd=tmp_path)
     assert done.returncode == 0 and "usage: engine walk" in done.stderr and "running" not in done.stderr
     (row,), found = read(tmp_path / "record.json").rows, read(tmp_path / "record.json")
     assert row.numbers.user_ns is row.numbers.instructions is row.numbers.written_bytes is None
     assert found.cores == 2 and found.environment["A"] == "b" and 0 < row.numbers.busy_ns < 2 * row.numbers.time_ns
+
+
+@pytest.mark.soak
+def test_user_and_kernel_are_told_apart_on_several_cores(guest, tmp_path, reprofs):
+    """By a QEMU that loads plugins, which is compiled once, and measures the same."""
+    (tmp_path / "spin.c").write_text(SPIN)
+    subprocess.run(["gcc", "-O1", "-static", "-pthread", "-o", "spin", "spin.c"], cwd=tmp_path, check=True)
+    options = ["--filesystem", "tmpfs", "--cores", "4", "--output", "record.json"]
+    done = reprofs("measure", *options, "--", tmp_path / "spin", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (row,) = read(tmp_path / "record.json").rows
+    numbers = row.numbers
+    assert numbers.user_ns + numbers.kernel_ns == numbers.busy_ns < 4 * numbers.time_ns
+    # Four threads of a million turns of at least four instructions, each of half a nanosecond.
+    assert 8_000_000 < numbers.user_ns < 16_000_000 and numbers.time_ns < numbers.user_ns
+    assert 2 * numbers.user_ns < numbers.instructions <= 2 * numbers.busy_ns

@@ -7,8 +7,9 @@
  * memory.
  *
  * Its exit code is in a sample and not that of this program. Samples, times in wall_ns, numbers in items: `program`
- * from before its fork to its end, `sync` what writes back the rest, `busy` of all processors in both, `exit`,
- * `signal`, and `left` (1: processes were left). */
+ * from before its fork to its end, `sync` what writes back the rest, `busy` of all processors in both, `read` and
+ * `written` bytes and `flushes` of the modelled disks in both, `exit`, `signal`, and `left` (1: processes were left).
+ */
 #define _GNU_SOURCE
 #include "measure.h"
 #include "processors.h"
@@ -19,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <glob.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -41,7 +43,7 @@ static const struct option options[] = {
 };
 
 static struct account {
-    uint64_t program, sync, busy, exit, signal, left;
+    uint64_t program, sync, busy, read, written, flushes, exit, signal, left;
     char failure[256];
 } *account; /* in memory that is shared with the first process of the namespace */
 
@@ -140,6 +142,21 @@ static void wait_for_next(time_t seconds) {
     while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &now, NULL) == EINTR) continue;
 }
 
+/* What the modelled disks have counted, added to or taken from the account. Unsigned numbers wrap and come back. */
+static void count_disks(uint64_t sign) {
+    glob_t found;
+    glob("/sys/block/modeldisk*/stat", 0, NULL, &found);
+    glob("/sys/block/nullb*/stat", GLOB_APPEND, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        unsigned long long v[17] = {0};
+        char *text = slurp(found.gl_pathv[i], NULL), *at = text;
+        for (int k = 0; at && k < 17; k++) v[k] = strtoull(at, &at, 10);
+        free(text);
+        account->read += sign * v[2] * 512, account->written += sign * v[6] * 512, account->flushes += sign * v[15];
+    }
+    globfree(&found);
+}
+
 /* Of the first process of the namespace: the program runs and is measured. */
 static int first(char **words, char **environment) {
     if (chroot(TOP "/root") || chdir("/measure") || mount("proc", "/proc", "proc", 0, NULL)) {
@@ -151,6 +168,7 @@ static int first(char **words, char **environment) {
     /* What threads of the kernel did meanwhile is not the program's: on F2FS it left 2.6 MB to write. */
     syncfs(work);
     wait_for_next(1);
+    count_disks((uint64_t)-1);
     struct processors before = processors();
     uint64_t began = now_ns();
     mark_begin();
@@ -162,6 +180,7 @@ static int first(char **words, char **environment) {
     mark_end();
     uint64_t synced = now_ns();
     struct processors after = processors();
+    count_disks(1);
     account->left = !kill(-1, SIGKILL);
     account->program = ended - began;
     account->sync = synced - ended;
@@ -176,6 +195,7 @@ static int first(char **words, char **environment) {
 static void put(const char *name, uint64_t ns, uint64_t items) {
     sample_put(SAMPLE(.name = name, .wall_ns = ns, .items = items));
 }
+static void put_bytes(const char *name, uint64_t number) { sample_put(SAMPLE(.name = name, .bytes = number)); }
 
 static int run(void) {
     char **words = texts("words"), **environment = texts("environment");
@@ -197,6 +217,9 @@ static int run(void) {
     put("program", account->program, 1);
     put("sync", account->sync, 1);
     put("busy", account->busy, 1);
+    put_bytes("read", account->read);
+    put_bytes("written", account->written);
+    put("flushes", 0, account->flushes);
     put("exit", 0, account->exit);
     put("signal", 0, account->signal);
     put("left", 0, account->left);

@@ -4,7 +4,8 @@
  *
  * Counted is what is executed after a no-op `begin`, each of which starts anew, until the next `end` (the marks of
  * scripts/engine/phase.c and programs/whole-program.c, known by their bytes). FOLDER/N.split has "user N kernel N" for
- * the Nth end, from 0. The kernel's addresses are those with the highest bit. For one processor. */
+ * the Nth end, from 0. The kernel's addresses are those with the highest bit. With several processors, which execute
+ * one after the other, both are of all together. */
 #pragma clang diagnostic ignored "-Wunused-function" /* of registers, which only the profile reads */
 #include "../profile/plugin.h"
 #include <stdio.h>

@@ -237,8 +237,12 @@ def _profile(arguments) -> None:
 
 @command(
     "measure",
-    option("--filesystem", default="ext4,xfs,btrfs", metavar="A,B", help="names of `reprofs list` (ext4,xfs,btrfs)"),
-    option("--device", default="ssd-nvme", metavar="A,B", help="device models (ssd-nvme)"),
+    together(
+        option("--filesystem", default="", metavar="A,B", help="names of `reprofs list` (ext4,xfs,btrfs)"),
+        option("--study", default="", metavar="NAME", help="the file systems and device models of a study"),
+        exclusive=True,
+    ),
+    option("--device", default="", metavar="A,B", help="device models (ssd-nvme)"),
     option("--cores", type=number, default=1, metavar="N", help="processors of the lab (1)"),
     option("--input", type=Path, metavar="FOLDER", help="is copied onto the file system; the command runs in the copy"),
     option(
@@ -274,8 +278,9 @@ def _measure(arguments) -> None:
         files.check_writable(arguments.output)
     wanted = measure.Wanted(
         words=arguments.words,
-        filesystems=arguments.filesystem.split(","),
-        devices=arguments.device.split(","),
+        filesystems=_names(arguments.filesystem),
+        devices=_names(arguments.device),
+        study=arguments.study,
         cores=arguments.cores,
         cache=arguments.cache,
         given=arguments.input,
@@ -296,6 +301,10 @@ def _measure(arguments) -> None:
     print(words.output(record, 20), end="", file=sys.stderr)
     failed = any(row.numbers is None or row.numbers.exit for row in record.rows)
     sys.exit(int(failed or (bool(arguments.fail_above) and any(pair.worse for pair in pairs))))
+
+
+def _names(text: str) -> list[str]:
+    return text.split(",") if text else []
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from reprofs.errors import UserError
@@ -31,6 +32,14 @@ DEBIANS = f"usr/bin/{COMPILED}"
 FIRMWARE = ("bios-256k.bin", "linuxboot_dma.bin", "kvmvapic.bin")
 MODULE_FOLDER, MODULE = f"{rootfs.LIBRARIES}/qemu", "accel-tcg-x86_64.so"
 SCRIPT = SCRIPTS / "qemu.sh"
+# The same QEMU as a program that loads plugins, with its loader and its libraries beside it. The script itself is part
+# of what fixes the numbers.
+STATIC, LOADS = "--static --disable-pie", "--enable-plugins"
+LIBRARIES = f"""
+mv /build/out/{COMPILED} /build/out/{PROGRAM}
+cp -L /{rootfs.LOADER} /build/out/{LOADER}
+ldd /build/out/{PROGRAM} | sed -n 's/.* => \\(.*\\) (0x.*/\\1/p' | xargs cp -L -t /build/out
+"""
 PATCHES = (  # of scripts/guest/qemu, as they are applied
     "windows",
     "idle",
@@ -137,8 +146,21 @@ def own(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
     Like `bundle`. Raises UserError also when a patch does not fit.
     """
     lock = lock or read_lock()
+    return _kept(cache, lock, QEMU_OWN, recipe_of_own(lock), _compiler(cache, lock, SCRIPT.read_text(), progress))
+
+
+def loading(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
+    """As `own`, but it loads plugins, and is started by its own loader. No number of a record is its."""
+    lock = lock or read_lock()
+    script = SCRIPT.read_text().replace(STATIC, LOADS) + LIBRARIES
+    recipe = digest_of([recipe_of_own(lock), script])
+    return _kept(cache, lock, "", recipe, _compiler(cache, lock, script, progress))
+
+
+def _compiler(cache: Path, lock: Lock, script: str, progress: Progress) -> Callable[[Path], dict]:
+    """What compiles our own QEMU by a script, into a folder."""
     packages = lock.packages(QEMU_OWN, tool_wishes(read_guest().suite)[QEMU_OWN])
-    texts, recipe = _texts(), recipe_of_own(lock)
+    texts = _texts()
 
     def say(text: str) -> None:
         progress(f"our own QEMU: {text}")
@@ -150,12 +172,12 @@ def own(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
         sources = [package for package in packages if package.arch == "source"]
         given = {name: text.encode() for name, text in texts.items()} | {"patches": "\n".join(PATCHES).encode()}
         given |= {package.name: files[package.name].read_bytes() for package in sources}
-        inside.build(home / "root", debs, SCRIPT.read_text(), given, say, home)
+        inside.build(home / "root", debs, script, given, say, home)
         shutil.rmtree(home / "root")
         found = {path.name: sha256(path) for path in sorted(home.iterdir())}
         return {"files": found, "version": _version(lock)}
 
-    return _kept(cache, lock, QEMU_OWN, recipe, make)
+    return make
 
 
 def whole(cache: Path, known: dict) -> bool:
@@ -163,7 +185,7 @@ def whole(cache: Path, known: dict) -> bool:
     return all(intact(cache / known["folder"] / name, digest) for name, digest in known["files"].items())
 
 
-def _kept(cache: Path, lock: Lock, name: str, recipe: str, make) -> dict:
+def _kept(cache: Path, lock: Lock, name: str, recipe: str, make: Callable[[Path], dict]) -> dict:
     with writable(cache), umask():
         (cache / "qemu").mkdir(parents=True, exist_ok=True)
         home = cache / "qemu" / recipe

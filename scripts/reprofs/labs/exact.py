@@ -14,7 +14,6 @@ import functools
 import hashlib
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -22,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from reprofs.errors import UserError
-from reprofs.files import cache_folder, intact, sha256, write_text
+from reprofs.files import cache_folder, sha256, write_text
 from reprofs.guest import engine, qemu, steps
 from reprofs.guest import kernel as kernels
 from reprofs.guest.kernel import Built
 from reprofs.guest.lock import KERNEL, KERNEL_FILES, read_lock
 from reprofs.guest.modules import CRASHES, of_jobs
 from reprofs.guest.steps import Exec, Insmod, Job, Mkdir, Step, Write
-from reprofs.labs import Disks, Outcome
+from reprofs.labs import Disks, Outcome, _states
 from reprofs.labs._base import Asked
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, Qemu, read_manifest
 from reprofs.plan import PROCESSOR
@@ -135,6 +134,20 @@ class ExactLab(GuestLab):
         folder = self.cache / built["folder"]
         return Qemu(folder / qemu.COMPILED, built["version"], built["sha256"], folder)
 
+    @functools.cached_property
+    def loading(self) -> Qemu:
+        """The same as a program that loads plugins, which Debian's does for one core only; compiled if it must be."""
+        built = qemu.loading(self.cache, _say, self.lock)
+        folder = self.cache / built["folder"]
+        return Qemu(folder / qemu.LOADER, built["version"], built["sha256"], folder)
+
+    @property
+    def running(self) -> Qemu:
+        """The one that runs."""
+        if self.plugin and self.processor.count > 1:
+            return self.loading
+        return self.own if self.by_own and not self.plugin else self.qemu
+
     def load(self, job: Job) -> None:
         """As for every guest; decides by the job which QEMU runs it."""
         super().load(job)
@@ -196,7 +209,7 @@ class ExactLab(GuestLab):
             return qemu.locked(self.lock) or self.own.said()
         if self.qemu.folder is None or not (self.engine_alone or self.plugin):
             return {}  # another lab
-        return (qemu.locked(self.lock) or self.own.said()) | {"ran_by": self.qemu.said()}
+        return (qemu.locked(self.lock) or self.own.said()) | {"ran_by": self.running.said()}
 
     @classmethod
     def unsuited(cls, profile: Device) -> str:
@@ -341,11 +354,12 @@ class ExactLab(GuestLab):
 
     def _machine(self, place: Path, incoming: bool = False, plugin: str = "") -> Machine:
         command = self._command(place)
-        if self.by_own and not self.plugin:  # a static program, which loads no plugin
-            return Machine(self.own, command, place, None, incoming)
+        command += ["-plugin", plugin] if plugin else []
+        if self.running is not self.qemu:
+            return Machine(self.running, command, place, None, incoming)
         gate = place / "gate.so"
         gate.symlink_to(self.files["gate"])  # it stays in the cache: the place may be where nothing can be executed
-        return Machine(self.qemu, command + (["-plugin", plugin] if plugin else []), place, gate, incoming)
+        return Machine(self.qemu, command, place, gate, incoming)
 
     def _snapshot(self) -> Path:
         """The saved state of the guest at its pause, made by the first trial that needs it. Raises MachineError."""
@@ -356,7 +370,7 @@ class ExactLab(GuestLab):
         ]
         parts += [environment["ran_by"]] if "ran_by" in environment else []
         path = self.cache / "snapshot" / hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        if not _found(path):
+        if not _states.found(path):
             self._save(path, self._started, KEPT_SNAPSHOTS_BYTES)
         return path
 
@@ -374,7 +388,7 @@ class ExactLab(GuestLab):
         """
         key = hashlib.sha256(snapshot.name.encode() + setup).hexdigest()
         path = self.cache / "cluster" / key
-        if _found(path):
+        if _states.found(path):
             return path
 
         def make(path: Path) -> None:
@@ -388,7 +402,7 @@ class ExactLab(GuestLab):
                         machine.save(path)
 
         self._save(path, make, KEPT_CLUSTERS_BYTES)
-        return path if _whole(path) else None
+        return path if _states.whole(path) else None
 
     @staticmethod
     def _save(path: Path, make: Callable[[Path], None], room: int) -> None:
@@ -400,9 +414,9 @@ class ExactLab(GuestLab):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if _whole(path):
+                if _states.whole(path):
                     return
-                _drop_old(path.parent, room)
+                _states.drop_old(path.parent, room)
                 make(path)
                 try:
                     if path.exists():
@@ -423,54 +437,6 @@ def _with_kernel(manifest: dict, kernel: Built) -> dict:
     packages = {name: version for name, version in manifest["packages"].items() if not KERNEL_FILES.match(name)}
     packages.pop(KERNEL, None)
     return manifest | kernel.files | {"kernel": kernel.release, "packages": packages | kernel.packages}
-
-
-def _by_age(folder: Path) -> list[Path]:
-    """The saved states in a folder, those first that were made or used longest ago."""
-    used = {}
-    for file in folder.iterdir():
-        if re.fullmatch("[0-9a-f]{64}", file.name):
-            note = file.with_suffix(".sha256")  # missing while it is being saved
-            used[file] = (note if note.exists() else file).stat().st_mtime
-    return sorted(used, key=used.__getitem__)
-
-
-def _remove(state: Path) -> None:
-    for ending in ("", ".sha256", ".checked", ".output", ".output.checked"):
-        state.with_suffix(ending).unlink(missing_ok=True)
-
-
-def _drop_old(folder: Path, room: int) -> None:
-    """Keeps the states used last, as many as there is room for, in bytes."""
-    for state in reversed(_by_age(folder)):
-        room -= state.stat().st_size
-        if room < 0:
-            _remove(state)
-
-
-def _whole(state: Path) -> bool:
-    """Whether a saved state is complete, and with it what the engine had said when it was saved, if it had.
-
-    The digests are written last. Another run may remove an old state.
-    """
-    parts = [state, *([output] if (output := state.with_suffix(".output")).exists() else [])]
-    try:
-        digests = state.with_suffix(".sha256").read_text().split()
-    except OSError:
-        return False
-    return len(digests) == len(parts) and all(map(intact, parts, digests))
-
-
-def _found(state: Path) -> bool:
-    """Whether a saved state can be used, which is noted as its last use.
-
-    Not at the state itself: a file whose times have changed is read again to see whether it is damaged.
-    """
-    if not _whole(state):
-        return False
-    with contextlib.suppress(OSError):  # the cache may be read-only
-        os.utime(state.with_suffix(".sha256"))
-    return True
 
 
 Lab = ExactLab

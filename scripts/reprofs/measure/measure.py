@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,18 +19,20 @@ from reprofs.plan.processor import Processor
 from reprofs.plan.workload import Workload
 from reprofs.records.protocol import PROTOCOL
 
-FILESYSTEMS = "ext4,xfs,btrfs"
-DEVICES = "ssd-nvme"
+FILESYSTEMS = ("ext4", "xfs", "btrfs")
+DEVICES = ("ssd-nvme",)
 
 
 @dataclass
 class Wanted:
-    """What is to be measured, and where. given: the folder of --input; root: of --root; environment: of --env;
-    limit_s: of the host, for each trial; split: whether user and kernel are told apart, which takes a second run."""
+    """What is to be measured, and where. filesystems, devices: empty for the usual ones, or a study's; given: the
+    folder of --input; root: of --root; environment: of --env; limit_s: of the host, for each trial; split: whether user
+    and kernel are told apart, which takes a second run."""
 
     words: Sequence[str]
-    filesystems: Sequence[str]
-    devices: Sequence[str]
+    filesystems: Sequence[str] = ()
+    devices: Sequence[str] = ()
+    study: str = ""
     cores: int = 1
     cache: str = "cold"
     given: Path | None = None
@@ -56,7 +59,8 @@ def measure(wanted: Wanted, catalog: Catalog, say: Progress) -> Measured:
         say(f"reprofs: {sentence}")
     load = trials.workload(made.image.stem, made.image.stat().st_size, wanted.cache, made.content)
     cells = _cells(wanted, model, load, catalog)
-    image.ensure("base", say)
+    for guest in trials.guests(cells, catalog):
+        image.ensure(guest, say)
     rows, labs = [], []
     for row, environment in trials.rows(cells, model, catalog, wanted.limit_s, wanted.split):
         rows.append(row)
@@ -82,4 +86,8 @@ def measure(wanted: Wanted, catalog: Catalog, say: Progress) -> Measured:
 
 def _cells(wanted: Wanted, model: Processor, load: dict, catalog: Catalog) -> list[Trial]:
     catalog.add(Workload, trials.WORKLOAD, load)
-    return trials.cells(wanted.filesystems, wanted.devices, model, catalog)
+    if wanted.study:
+        pairs = trials.of_study(wanted.study, wanted.devices, catalog)
+    else:
+        pairs = list(itertools.product(wanted.devices or DEVICES, wanted.filesystems or FILESYSTEMS))
+    return trials.cells(pairs, model, catalog)

@@ -24,6 +24,7 @@ from reprofs.guest.tree import LINKS, Folder
 
 ELSEWHERE = ("/proc", "/sys", "/dev")  # what the lab has of its own
 MOST_BYTES = 3 << 30  # of files in a tree: a memory module of the guest holds it
+SHARED = 0o1777  # the mode of /tmp
 HWCAPS = re.compile(r"/glibc-hwcaps/x86-64-v[0-9]+")
 NEWEST_HWCAPS = "/glibc-hwcaps/x86-64-v2"  # that the lab's processor has
 MIB = 1 << 20
@@ -39,6 +40,7 @@ class Tree:
         self.special: set[str] = set()  # neither file, folder nor link
         for name in ("root", "input"):
             self.folder.folder(name, 0o755)
+        self.root = Folder(folder / "root")
 
     def texts(self, name: str, texts: Iterable[str]) -> None:
         """A file of texts, each ended by a zero byte."""
@@ -64,9 +66,9 @@ class Tree:
                     f"{middle(entry.path)} cannot be read: change its permissions, or leave it out."
                 ) from None
 
-    def put(self, name: str, content: IO[bytes], mode: int) -> None:
-        """A file with this content. Raises UserError when the tree gets too large."""
-        with self.folder.new(name, stat.S_IMODE(mode)) as to:
+    def put(self, name: str, content: IO[bytes], mode: int, folder: Folder | None = None) -> None:
+        """A file with this content, in the tree or in a folder of it. Raises UserError when the tree gets too large."""
+        with (folder or self.folder).new(name, stat.S_IMODE(mode)) as to:
             if name.endswith(".pyc"):
                 content = io.BytesIO(_compiled_anew(content.read(CODE_BYTES)))
             for part in iter(lambda: content.read(MIB), b""):
@@ -107,7 +109,8 @@ class Found(Tree):
             if stat.S_ISDIR(state.st_mode):
                 at = here
                 if self._new(here):
-                    self.folder.folder(f"root{here}", 0o755)  # whatever a umask made here
+                    shared = stat.S_IMODE(state.st_mode) == SHARED
+                    self.folder.folder(f"root{here}", SHARED if shared else 0o755)  # whatever a umask made here
             elif stat.S_ISLNK(state.st_mode) and links < LINKS:
                 target, links = str(Path(here).readlink()), links + 1
                 if self._new(here):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from reprofs.errors import UserError, several
@@ -14,9 +15,10 @@ from reprofs.labs.exact import ExactLab
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial
-from reprofs.plan.filesystem import variant_of
+from reprofs.plan.filesystem import Filesystem, variant_of
 from reprofs.plan.measured import Numbers, Row
 from reprofs.plan.processor import Processor
+from reprofs.plan.study import study_of
 from reprofs.plan.workload import ROOM_MIB
 from reprofs.records.raw import measurement, parse_events
 from reprofs.trial import run
@@ -24,7 +26,7 @@ from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import devices
 from reprofs.workplace import workplace
 
-LAB, SCALE, WORKLOAD = "exact", "smoke", "measure"
+LAB, STACK, SCALE, WORKLOAD = "exact", "single", "smoke", "measure"
 SEED = 1
 PLACE = "/run/program"  # where the image is in the guest
 SECTOR = 512
@@ -79,18 +81,42 @@ def workload(digest: str, size: int, cache: str, content: int) -> dict[str, Any]
     }
 
 
-def cells(filesystems: Sequence[str], devices: Sequence[str], model: Processor, catalog: Catalog) -> list[Trial]:
-    """A trial for each file system and device, checked. Raises UserError for what is unknown or does not fit."""
+def of_study(name: str, devices: Sequence[str] | None, catalog: Catalog) -> list[tuple[str, str]]:
+    """(device, file system with its variant) of a study's configurations on one device in the exact lab, each once.
+
+    devices: in the place of its own. Raises UserError for an unknown study, or one that has none.
+    """
+    crosses = study_of(name, catalog).crosses(catalog, (LAB,))
+    ones = [cell for _, own in crosses for cell in own if (cell.lab, cell.stack) == (LAB, STACK)]
+    ones = [cell for cell in ones if not (cell.network or catalog.get(Filesystem, cell.filesystem).raw)]
+    if not ones:
+        raise UserError(
+            f"the study {name} has no file system on one device in the exact lab: name file systems by --filesystem."
+        )
+    specs = dict.fromkeys(f"{cell.filesystem}+{cell.variant}" for cell in ones)
+    if devices:
+        return list(itertools.product(devices, specs))
+    pairs = dict.fromkeys((cell.profile, f"{cell.filesystem}+{cell.variant}") for cell in ones)
+    order = list(dict.fromkeys(device for device, _ in pairs))
+    return sorted(pairs, key=lambda pair: order.index(pair[0]))
+
+
+def cells(pairs: Iterable[tuple[str, str]], model: Processor, catalog: Catalog) -> list[Trial]:
+    """A trial for each device and file system, checked. Raises UserError for what is unknown or does not fit."""
     found = []
-    for device in devices:
-        for spec in filesystems:
-            name, variant = variant_of(spec, catalog)
-            names = {"lab": LAB, "processor": model.name, "stack": "single", "profile": device, "filesystem": name}
-            names |= {"variant": variant, "workload": WORKLOAD, "scale": SCALE}
-            trial = Trial.model_validate({**names, "round": 1, "seed": SEED})
-            resolve(trial, catalog)
-            found.append(trial)
+    for device, spec in pairs:
+        name, variant = variant_of(spec, catalog)
+        names = {"lab": LAB, "processor": model.name, "stack": STACK, "profile": device, "filesystem": name}
+        names |= {"variant": variant, "workload": WORKLOAD, "scale": SCALE}
+        trial = Trial.model_validate({**names, "round": 1, "seed": SEED})
+        resolve(trial, catalog)
+        found.append(trial)
     return found
+
+
+def guests(trials: Iterable[Trial], catalog: Catalog) -> list[str]:
+    """Which guests they need, each once."""
+    return list(dict.fromkeys(resolve(trial, catalog).guest for trial in trials))
 
 
 def rows(
@@ -98,20 +124,20 @@ def rows(
 ) -> Iterator[tuple[Row, dict]]:
     """Runs the trials; of each its row, and its environment.
 
-    limit_s: of the host, for each; split: run each again, to count the instructions of user and kernel, where there is
-    one core.
+    limit_s: of the host, for each; split: run each again, to count the instructions of user and kernel.
     """
     for trial in trials:
         with workplace() as place:
             record = run.run_trial(trial, catalog, place / "record.json", limit_s, keep=False)
-        user = None
-        if split and model.count == 1 and record["status"] == "ok":
-            user = counted(record, trial, catalog, limit_s)
-        yield row(record, trial, model, user), record["environment"]
+        both = None
+        if split and record["status"] == "ok":
+            both = counted(record, trial, catalog, limit_s)
+        yield row(record, trial, model, both), record["environment"]
 
 
-def counted(record: Mapping[str, Any], trial: Trial, catalog: Catalog, limit_s: float) -> int | None:
-    """Instructions of the program and what it started, by a second run under a plugin that counts.
+def counted(record: Mapping[str, Any], trial: Trial, catalog: Catalog, limit_s: float) -> tuple[int, int] | None:
+    """Instructions of the program and what it started, and those of the kernel, by a second run under a plugin that
+    counts.
 
     None where that run measured something else.
     """
@@ -124,11 +150,12 @@ def counted(record: Mapping[str, Any], trial: Trial, catalog: Catalog, limit_s: 
         if again["phases"] != record["measurement"]["phases"]:
             return None
         last = len(again.get("preparation", []))  # the phases before have files, too
-        return int((place / f"{last}.split").read_text().split()[1])
+        _, user, _, kernel = (place / f"{last}.split").read_text().split()
+        return int(user), int(kernel)
 
 
-def row(record: Mapping[str, Any], trial: Trial, model: Processor, user: int | None) -> Row:
-    """The row of a trial's record. user: instructions of the program, where they were counted."""
+def row(record: Mapping[str, Any], trial: Trial, model: Processor, split: tuple[int, int] | None) -> Row:
+    """The row of a trial's record. split: instructions of program and kernel, where they were counted."""
     phases = record["measurement"].get("phases", [])
     phase = phases[0] if phases else {}
     ok = record["status"] == "ok"
@@ -137,18 +164,22 @@ def row(record: Mapping[str, Any], trial: Trial, model: Processor, user: int | N
         device=trial.profile,
         status=record["status"],
         reason=record["reason"],
-        numbers=_numbers(phase, model, user) if ok else None,
+        numbers=_numbers(phase, model, split) if ok else None,
         output=phase.get("output", ""),
         measurement=record["digests"]["measurement"],
     )
 
 
-def _numbers(phase: Mapping[str, Any], model: Processor, user: int | None) -> Numbers:
-    """What the samples of `engine whole-program` and the counters of the device say."""
-    times = {one["name"]: one["wall_ns"] for one in phase["samples"]}
-    counts = {one["name"]: one["items"] for one in phase["samples"]}
-    time_ns, device = times["program"] + times["sync"], phase["device"] or {}
-    user_ns = None if user is None else min(round(user * model.ns_per_instruction), times["busy"])
+def _numbers(phase: Mapping[str, Any], model: Processor, split: tuple[int, int] | None) -> Numbers:
+    """What the samples of `engine whole-program` say. The counters of the phase have what was before it, too."""
+    samples = {one["name"]: one for one in phase["samples"]}
+    times = {name: one["wall_ns"] for name, one in samples.items()}
+    counts = {name: one["items"] for name, one in samples.items()}
+    time_ns, disks = times["program"] + times["sync"], bool(phase["device"])
+    user_ns = min(round(split[0] * model.ns_per_instruction), times["busy"]) if split else None
+    instructions = sum(split) if split else None  # while a core waits for a lock its time goes on without
+    if model.count == 1:
+        instructions = round(times["busy"] / model.ns_per_instruction)
     return Numbers(
         time_ns=time_ns,
         user_ns=user_ns,
@@ -156,10 +187,10 @@ def _numbers(phase: Mapping[str, Any], model: Processor, user: int | None) -> Nu
         busy_ns=times["busy"],
         idle_ns=max(time_ns * model.count - times["busy"], 0),
         sync_ns=times["sync"],
-        instructions=round(times["busy"] / model.ns_per_instruction) if model.count == 1 else None,
-        read_bytes=device.get("read_bytes"),
-        written_bytes=device.get("written_bytes"),
-        flushes=device.get("flushes"),
+        instructions=instructions,
+        read_bytes=samples["read"]["bytes"] if disks else None,
+        written_bytes=samples["written"]["bytes"] if disks else None,
+        flushes=counts["flushes"] if disks else None,
         exit=counts["exit"],
         signal=counts["signal"],
         left=bool(counts["left"]),

@@ -19,11 +19,15 @@ class Numbers(Part):
 
     time_ns: Count = Field(description="Virtual time")
     user_ns: Count | None = Field(None, description="Instructions of programs; left out where they were not counted")
-    kernel_ns: Count | None = Field(None, description="All others, of the kernel; left out where they were not counted")
+    kernel_ns: Count | None = Field(
+        None, description="The rest of busy_ns: the kernel's instructions; left out where they were not counted"
+    )
     busy_ns: Count = Field(description="In which processors worked, all together")
     idle_ns: Count = Field(description="Of all processors together: waiting for the device, a timer or each other")
     sync_ns: Count = Field(description="Of the time, writing back after the program's end")
-    instructions: Count | None = Field(None, description="Of user and kernel, with one core")
+    instructions: Count | None = Field(
+        None, description="Of user and kernel; with several cores left out where not counted"
+    )
     read_bytes: Count | None = Field(None, description="From the device; left out where there is none")
     written_bytes: Count | None = Field(None, description="To the device; left out where there is none")
     flushes: Count | None = Field(None, description="Of the device's cache; left out where there is none")
