@@ -103,6 +103,13 @@ def release(place: Path) -> list[str]:
     for folder in map(Path, _noted(notes, "folder")):
         # The folder's name begins with this place's random one, so nobody else made it.
         if folder.name.lstrip(".").startswith(place.name) and folder.is_dir() and not folder.is_symlink():
+            for point in (point for _, _, point in reversed(mounts()) if point.is_relative_to(folder)):
+                # What a trial mounted there may be the user's: its content is not removed with the folder.
+                if _run("umount", point) or _run("umount", "--lazy", point):
+                    said.append(f"mount {point}")
+            if any(point.is_relative_to(folder) for _, _, point in mounts()):
+                said.append(f"nothing of {folder}, in which something is mounted")
+                continue
             shutil.rmtree(folder, ignore_errors=True)
             said.append(f"folder {folder}")
     for group in map(Path, _noted(notes, "group")):
