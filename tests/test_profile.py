@@ -1,10 +1,15 @@
 """Exact profiles: the trial is unchanged, every instruction has a function, and sums agree; flame graphs."""
 
 import copy
+import gzip
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -23,6 +28,7 @@ from reprofs.records import raw as records
 from reprofs.report.beside import beside
 from reprofs.report.sentences import kernels
 from reprofs.stats.profiles import waits
+from reprofs.trial import profile as profiles
 from reprofs.trial.profile import profile, summary
 from reprofs.trial.resolve import resolve
 
@@ -264,6 +270,90 @@ def test_the_trial_runs_again_in_its_own_guest(recorded, tmp_path, monkeypatch):
     monkeypatch.setattr(ExactLab, "open", opened)
     with pytest.raises(UserError, match="asked for iozone"):
         profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    made = tmp_path_factory.mktemp("plugin") / "plugin"
+    flags = ["-std=gnu11", "-O1", "-iquote", str(builder.PROFILER)]
+    builder.compile_c([ROOT / "tests/fixtures/plugin.c"], made, flags)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("calls", "1000 calls"),
+        ("stacks", "100 stacks"),
+        ("phases", "10 phases"),
+        ("times", "1023 instructions that read the time"),
+    ],
+)
+def test_a_guest_that_makes_the_plugin_keep_too_much_is_ended(plugin, case, said, tmp_path):
+    done = subprocess.run([plugin, case, f"out={tmp_path}"], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (3, f"profile: the guest has more than {said}\n")
+    assert len(list(tmp_path.iterdir())) <= 30
+
+
+@pytest.mark.parametrize("content", [None, b"no library"], ids=["missing", "no library"])
+def test_a_plugin_that_qemu_cannot_load_is_one_sentence(recorded, tmp_path, monkeypatch, content):
+    (tmp_path / "record.json").write_text(json.dumps(recorded(cell(workload="metadata@100"))))
+    if content:
+        (tmp_path / "plugin.so").write_bytes(content)
+    monkeypatch.setattr(builder, "build_profiler", lambda cache: tmp_path / "plugin.so")
+    with pytest.raises(UserError, match=r"^the guest cannot be started: QEMU .*; .*plugin\.so") as caught:
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    assert not (tmp_path / "out").exists() and len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+
+
+def test_a_plugin_that_ends_qemu_is_quoted(recorded, tmp_path, monkeypatch, engine):
+    """As where a guest makes it keep too much. Nothing is written."""
+    (tmp_path / "record.json").write_text(json.dumps(recorded(cell(workload="metadata@100"))))
+    text = (builder.PROFILER / "profile.c").read_text()
+    (tmp_path / "profile.c").write_text(re.sub(r"#define NODES .*", "#define NODES 1000", text))
+    (tmp_path / "plugin.h").write_bytes((builder.PROFILER / "plugin.h").read_bytes())
+    monkeypatch.setattr(builder, "PROFILER", tmp_path)
+    with pytest.raises(UserError, match=r"^QEMU ended while it counted; profile: the guest has more than 1000 calls"):
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.wide
+def test_marks_of_phases_that_are_not_the_engines_give_no_profile(recorded, tmp_path, monkeypatch):
+    (tmp_path / "record.json").write_text(json.dumps(recorded(cell(workload="metadata@100"))))
+    ran = ExactLab.run
+
+    def run(lab, *words):
+        outcome = ran(lab, *words)
+        folder = Path(lab.plugin.partition("out=")[2].partition(",")[0])
+        shutil.copy(folder / "0.count", folder / "99.count")
+        return outcome
+
+    monkeypatch.setattr(ExactLab, "run", run)
+    with pytest.raises(UserError, match="has the engine's marks of phases: it has no profile"):
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        gzip.compress(b"ffffffff81000000 T\n"),
+        gzip.compress(b"wrong T _stext\n"),
+        gzip.compress(b"\xff\xfe T x\n"),
+        gzip.compress(bytes(100 << 20), 1),
+        gzip.compress(b"ffffffff81000000 T _stext\n")[:-12] + b"\xff" * 12,
+    ],
+    ids=["nothing", "short", "number", "bytes", "large", "damaged"],
+)
+def test_what_a_guest_prints_as_its_symbols_is_checked(said, monkeypatch, tmp_path):
+    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path))
+    parts = dict.fromkeys(("qemu_sha256", "command", "initrd_sha256", "engine_sha256"), "")
+    lab = SimpleNamespace(environment=lambda start: parts, run=lambda job, limit_s: SimpleNamespace(output=said))
+    with pytest.raises(UserError, match="did not print its kernel's symbols"):
+        profiles._symbols(rendered(cell(workload="metadata@100")), lab)
+    assert not list(tmp_path.rglob("*"))
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

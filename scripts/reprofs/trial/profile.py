@@ -17,7 +17,7 @@ from reprofs.files import cache_folder, read_json, write_bytes, write_text
 from reprofs.guest import engine
 from reprofs.guest.steps import Exec, Job, Phase
 from reprofs.guest.subsystems import subsystem
-from reprofs.guest.symbols import USER, Executable, Function, Symbols, label
+from reprofs.guest.symbols import USER, Executable, Function, Symbols, label, read_kallsyms
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, apart, taken_apart
@@ -32,6 +32,7 @@ LIMIT_S = 3600.0  # of the host
 # Functions that put a task to sleep; who called them is asked for.
 SLEEPS = re.compile(r"_*(io_)?schedule(_timeout)?$|_*(bit_|out_of_line_|rq_qos_|folio_)?wait_|bit_wait|rq_qos_wait")
 CALL = re.compile(r"^_*((do|x64|ia32)_)?(k?sys_)?")  # what the kernel puts before a system call's name
+SYMBOLS = 64 << 20  # bytes of the kernel's list of symbols
 KALLSYMS = ["sh", "-c", "grep -i ' [tw] ' /proc/kallsyms | gzip -1 > /run/symbols; cat /run/symbols > /dev/ttyS1"]
 
 
@@ -84,6 +85,8 @@ def profile(
         if state != "ok":
             raise UserError(f"{path}: the profiled trial ended differently: {reason}")
         phases = [event for event in events if event["event"] in ("phase", "preparation")]
+        if len(list(place.glob("*.count"))) > len(phases):
+            raise UserError(f"{path}: a program of the trial has the engine's marks of phases: it has no profile.")
         parts = [_part(place, number, dict(phase)) for number, phase in enumerate(phases)]
         measured = measurement(events, devices(setup), lab.clock, lab.provisions) | _beside(record)
         if digest(measured) != record["digests"]["measurement"]:
@@ -153,7 +156,8 @@ def _symbols(job: Job, lab: ExactLab) -> Symbols:
     except (OSError, lzma.LZMAError, UnicodeDecodeError):  # not there, or damaged
         output = lab.run(short, LIMIT_S).output
         try:
-            text = zlib.decompressobj(31).decompress(output[output.index(b"\x1f\x8b") :]).decode()
+            text = zlib.decompressobj(31).decompress(output[output.index(b"\x1f\x8b") :], SYMBOLS).decode()
+            read_kallsyms(text)
         except (ValueError, zlib.error):
             raise UserError("the guest did not print its kernel's symbols: see the trial's console log.") from None
         write_bytes(kept, lzma.compress(text.encode(), preset=1))
