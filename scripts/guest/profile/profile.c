@@ -24,7 +24,7 @@
 #define ALL_STACKS (1 << 17) /* of 4 KiB */
 #define PHASES (1 << 12)
 #endif
-#define GIBIBYTES 4ul /* of files */
+#define MEBIBYTES 1024ul /* of files */
 
 static const char *folder = ".";
 static bool misses, inside;
@@ -303,7 +303,7 @@ static FILE *file(const char *ending) {
 static void done(FILE *opened) {
     static uint64_t written;
     written += (uint64_t)ftell(opened);
-    at_most(written < GIBIBYTES << 30, GIBIBYTES, "GiB of calls and instructions");
+    at_most(written < MEBIBYTES << 20, MEBIBYTES, "MiB of calls and instructions");
     if (fclose(opened)) fprintf(stderr, "profile: cannot write into %s\n", folder), exit(3);
 }
 
