@@ -1,6 +1,7 @@
 """Exact profiles: the trial is unchanged, every instruction has a function, and sums agree; flame graphs."""
 
 import copy
+import errno
 import gzip
 import hashlib
 import json
@@ -354,6 +355,20 @@ def test_what_a_guest_prints_as_its_symbols_is_checked(said, monkeypatch, tmp_pa
     with pytest.raises(UserError, match="did not print its kernel's symbols"):
         profiles._symbols(rendered(cell(workload="metadata@100")), lab)
     assert not list(tmp_path.rglob("*"))
+
+
+def test_on_a_full_disk_there_is_no_part_of_a_profile(tmp_path, monkeypatch):
+    written, one = [], files.write_bytes
+
+    def write_bytes(path, data):
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(one(path, data))
+
+    monkeypatch.setattr(files, "write_bytes", write_bytes)
+    with pytest.raises(UserError, match=r"out cannot be written: No space left on device; free space"):
+        profiles._kept(tmp_path / "out", {"phases": []}, {"1-create.folded": b"a 1\n"})
+    assert written and not list(tmp_path.iterdir())
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

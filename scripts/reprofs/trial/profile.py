@@ -8,12 +8,14 @@ import lzma
 import re
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reprofs.errors import UserError
-from reprofs.files import cache_folder, read_json, write_bytes, write_text
+from reprofs.files import cache_folder, read_json, write_bytes, write_together
 from reprofs.guest import engine
 from reprofs.guest.steps import Exec, Job, Phase
 from reprofs.guest.subsystems import subsystem
@@ -180,7 +182,7 @@ class _Labels(dict[str, str]):
 def _write(
     folder: Path, record: dict[str, Any], parts: list[Part], symbols: Symbols, ns_per_instruction: float
 ) -> dict[str, Any]:
-    phases, unknown = [], label(USER)
+    phases, files, unknown = [], {}, label(USER)
     for number, part in enumerate(parts, 1):
         functions, labels = Counter[Function](), _Labels(symbols)
         for address, content, count in part.counts:
@@ -199,7 +201,7 @@ def _write(
                 f"phase {part.event['name']}: calls and instructions have different sums: please report this."
             )
         name = f"{number}-{part.event['name']}"
-        write_text(folder / f"{name}.folded", "".join(f"{stack} {count}\n" for stack, count in sorted(folded.items())))
+        files[f"{name}.folded"] = "".join(f"{stack} {count}\n" for stack, count in sorted(folded.items())).encode()
         one_client = "clients" not in part.event
         phases.append(
             {
@@ -232,6 +234,7 @@ def _write(
             "qemu": lab["qemu"],
             "phases": phases,
         },
+        files,
     )
 
 
@@ -254,8 +257,9 @@ def _waits(part: Part, labels: _Labels, ns_per_tick: float) -> list[dict[str, An
     return sorted((one for one in found if one["ns"] > least), key=lambda one: (-one["ns"], one["stack"]))
 
 
-def _kept(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
-    write_text(folder / "profile.json", json.dumps(found, ensure_ascii=False) + "\n")
+def _kept(folder: Path, found: dict[str, Any], files: Mapping[str, bytes] = MappingProxyType({})) -> dict[str, Any]:
+    text = json.dumps(found, ensure_ascii=False) + "\n"
+    write_together(folder, {**files, "profile.json": text.encode()})
     return found
 
 
