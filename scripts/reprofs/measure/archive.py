@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import posixpath
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from reprofs.guest.tree import below
 from reprofs.measure.tree import Tree
 
 MANIFEST = "manifest.json"
+MOST_ENTRIES, MOST_BYTES = 2_000_000, 64 << 30  # of an archive and its layers, however well they are packed
+WRONG = (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, LookupError, ValueError, TypeError)
+WRONG_JSON = (AttributeError, RecursionError)  # a value of another type, or too deep
 REMOVED, EMPTIED = ".wh.", ".wh..wh..opq"  # before the name of what a layer removes; in a folder whose content goes
 
 
@@ -29,12 +33,12 @@ def take(source: Path, into: Tree) -> dict[str, str]:
         return {}
     try:
         with tarfile.open(source) as archive:
-            if MANIFEST in archive.getnames():
+            if MANIFEST in [entry.name for entry in _entries(archive)]:
                 return _image(archive, into)
             _layer(archive, into)
             if not into.files:
                 raise ValueError("it has no files")
-    except (OSError, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, KeyError, ValueError, TypeError) as error:
+    except (*WRONG, *WRONG_JSON) as error:
         raise UserError(
             f"--root {source} is no folder and no archive of a root file system ({cut(error, 80)}): make one by "
             "`docker save`, `docker export` or `podman export`."
@@ -51,7 +55,17 @@ def _image(archive: tarfile.TarFile, into: Tree) -> dict[str, str]:
         with tarfile.open(fileobj=archive.extractfile(layer)) as one:
             _layer(one, into)
     config = json.loads(_content(archive, images[0]["Config"])).get("config") or {}
-    return dict(one.split("=", 1) for one in config.get("Env") or [])
+    found = dict(one.split("=", 1) for one in config.get("Env") or [])
+    os.fsencode("".join([*found, *found.values()]))  # raises ValueError for what is no text
+    return found
+
+
+def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Raises ValueError when there are too many, or too much to read."""
+    for number, entry in enumerate(archive):
+        if number >= MOST_ENTRIES or archive.offset > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_ENTRIES:,} entries or {MOST_BYTES >> 30} GiB")
+        yield entry
 
 
 def _content(archive: tarfile.TarFile, name: str) -> bytes:
@@ -63,7 +77,7 @@ def _content(archive: tarfile.TarFile, name: str) -> bytes:
 
 def _layer(archive: tarfile.TarFile, into: Tree) -> None:
     """The entries of a layer, over those of the ones before."""
-    for entry in archive:
+    for entry in _entries(archive):
         name = posixpath.join("root", below(entry.name))
         above, base = posixpath.split(name)
         if base == EMPTIED:
