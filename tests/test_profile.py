@@ -16,9 +16,9 @@ import jsonschema
 import pytest
 import yaml
 from conftest import ROOT
-from helpers import CATALOG, Late, cell, rendered
+from helpers import CATALOG, Late, cell, drawn, rendered
 from reprofs import files
-from reprofs.data.profiles import stacks
+from reprofs.data.profiles import load, stacks
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
 from reprofs.guest import image
@@ -32,6 +32,7 @@ from reprofs.stats.profiles import waits
 from reprofs.trial import profile as profiles
 from reprofs.trial.profile import profile, summary
 from reprofs.trial.resolve import resolve
+from test_verify import deep, mutated, of_bytes, text_of
 
 flames, show = Late("reprofs.report.flame"), Late("reprofs.report.show")
 
@@ -369,6 +370,53 @@ def test_on_a_full_disk_there_is_no_part_of_a_profile(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"out cannot be written: No space left on device; free space"):
         profiles._kept(tmp_path / "out", {"phases": []}, {"1-create.folded": b"a 1\n"})
     assert written and not list(tmp_path.iterdir())
+
+
+def a_profile(folder: Path) -> dict:
+    """A small one, as a trial writes it."""
+    function = {"name": "vfs_read", "module": "", "part": "VFS", "instructions": 90}
+    wait = {"call": "fsync", "function": "wait", "stack": "a;b", "ns": 5}
+    phase = {
+        **{"name": "create", "operation": "create", "cache": "warm", "measured": True, "items": 3, "wall_ns": 100},
+        **{"instructions": 90, "waiting_ns": 10, "waits": [wait], "functions": [function], "stacks": "1-create.folded"},
+        "misses": {"accesses": 9, "l1": 2, "llc": 1},
+    }
+    trial = {"workload": "metadata", "scale": "smoke", "round": 1, "seed": 7}
+    made = {"schema": 1, "trial": trial, "measurement_sha256": "0" * 64, "ns_per_instruction": 0.5, "kernel": "6.1"}
+    made |= {"qemu": "7.2", "phases": [phase]}
+    folder.mkdir()
+    (folder / "profile.json").write_text(json.dumps(made))
+    (folder / "1-create.folded").write_text("a;vfs_read 90\n")
+    files.write_sums(folder / files.SUMS, [folder / "profile.json", folder / "1-create.folded"])
+    return made
+
+
+@pytest.mark.parametrize("times", [300, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_a_mutated_profile_is_read_or_refused_in_one_sentence(tmp_path, times):
+    """As all that read profiles do, also with right digests; nothing but the files beside it is read."""
+    draw, folder = drawn(), tmp_path / "it"
+    base = a_profile(folder)
+    assert load(folder) == base and stacks(folder, base["phases"][0]) == {"a;vfs_read": 90}
+    (tmp_path / "elsewhere").write_text("secret 1\n")
+    for _ in range(times):
+        one = draw.random()
+        whole = json.dumps(base).encode()
+        data = deep(draw) if one < 0.02 else of_bytes(draw, whole) if one < 0.2 else None
+        other = json.loads(whole)
+        if one > 0.95:
+            other["phases"][0]["stacks"] = draw.choice(["../elsewhere", str(tmp_path / "elsewhere"), "1-../x.folded"])
+        (folder / "profile.json").write_bytes(data or text_of(other if one > 0.95 else mutated(draw, other)))
+        lines = of_bytes(draw, b"a;vfs_read 90\n") if draw.random() < 0.3 else b"a;vfs_read 90\n"
+        (folder / "1-create.folded").write_bytes(lines)
+        files.write_sums(folder / files.SUMS, [folder / "profile.json"])
+        try:
+            found = load(folder)
+            assert not [key for phase in found["phases"] for key in stacks(folder, phase) if "secret" in key]
+            summary(found).encode()
+            for two in ((base, found), (found, base)):
+                beside(*two).encode()
+        except UserError as error:
+            assert len(str(error)) < 320 + len(str(folder)) and "\n" not in str(error), error
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

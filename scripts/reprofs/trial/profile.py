@@ -274,7 +274,7 @@ def summary(found: dict[str, Any], most: int = 5) -> str:
         head = f"{phase['name']} ({phase['cache']}): {phase['wall_ns'] / 1e6:.2f} ms"
         lines.append(f"{head} = {phase['instructions']:,} instructions{waited}{missed}")
         waits = Counter[str]()
-        for one in phase["waits"]:
+        for one in phase.get("waits", []):
             waits[f"{one['call'] or 'a thread of the kernel'} waits in {one['function']}"] += one["ns"]
         lines += [f"  {ns / 1e6:>9.2f} ms  {what}" for what, ns in waits.most_common(most)]
         for one in phase["functions"][:most]:
