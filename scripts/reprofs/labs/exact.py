@@ -445,8 +445,7 @@ def _remove(state: Path) -> None:
 def _drop_old(folder: Path, room: int) -> None:
     """Keeps the states used last, as many as there is room for, in bytes."""
     for state in reversed(_by_age(folder)):
-        room -= state.stat().st_size
-        if room < 0:
+        if (room := room - state.stat().st_size) < 0:
             _remove(state)
 
 
