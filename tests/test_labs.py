@@ -578,8 +578,12 @@ def test_a_trial_loses_nothing_of_where_it_is(where, tmp_path, quick, monkeypatc
             with pytest.raises(UserError, match=r"own' and '\S*bind' are the same directory: leave one out"):
                 override("mount", where=f"{bound},{tmp_path / 'own'}")
             where = str(bound)
+            subprocess.run(["mount", "-o", "remount,bind,ro", bound], check=True)
+            with pytest.raises(UserError, match=r"bind' is not writable: get write permission, mount it writable, or"):
+                override("mount", where=where)
+            subprocess.run(["mount", "-o", "remount,bind,rw", bound], check=True)
         if where == "/" and not os.access("/", os.W_OK):
-            with pytest.raises(UserError, match="'/' is not writable: get write permission, or choose a directory in"):
+            with pytest.raises(UserError, match="'/' is not writable: get write permission"):
                 override("mount", where=where)
             return
         (place,), catalog = override("mount", where=where).where, Catalog()
