@@ -289,6 +289,8 @@ class ExactLab(GuestLab):
             finally:
                 if machine:
                     machine.end()
+            if self.plugin and ending == "killed":
+                raise UserError(str(machine._error("QEMU ended while it counted")))
             outcome = self._outcome(place, ending, used, began)
             outcome.output = before + outcome.output
             return outcome
