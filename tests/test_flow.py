@@ -9,10 +9,12 @@ import sys
 import pytest
 import yaml
 from conftest import ROOT, copy_checkout
+from helpers import Late
 from reprofs import flow
 from reprofs.errors import UserError
 from reprofs.flow import Flow
 
+types = Late("snakemake.settings.types")
 STUDY = {
     "title": "Small",
     "question": "Which of two?",
@@ -160,6 +162,17 @@ def test_trials_of_a_real_clock_side_by_side_are_refused(small, checkout, capsys
     with pytest.raises(SystemExit):
         hosts.start({})
     assert "must run one at a time" in capsys.readouterr().err
+
+
+def test_packages_that_no_digest_fixes_are_refused(small, capsys):
+    small.deploys([])
+    with pytest.raises(SystemExit):
+        small.deploys([types.DeploymentMethod.CONDA])
+    assert "conda would install packages that no digest fixes: leave out --software" in capsys.readouterr().err
+    assert (
+        "FLOW.deploys(workflow.deployment_settings.deployment_method)"
+        in (ROOT / "workflow/rules/common.smk").read_text()
+    )
 
 
 def test_a_file_that_was_edited_meanwhile_is_told(small, checkout):

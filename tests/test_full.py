@@ -117,6 +117,11 @@ CASES = {
         ("TMPDIR",),
         MIB,
     ),
+    "compare": ([REPROFS, "compare", "results/quick", "results/devices", "--output={disk}/out/it.txt"], (), 4096),
+    "scan": ([REPROFS, "scan", ROOT / "tests", "--names", "--output={disk}/out/it.yaml"], (), 4096),
+    "plan": ([REPROFS, "plan", "quick", "--output={disk}/out/it.json"], (), 4096),
+    "state": ([REPROFS, "state", "ext4", "write foo 0 4096", "--at=1", "--image={disk}/out/it"], (), 8192),
+    "measure": ([REPROFS, "measure", "--filesystem=ext4", "--", "true"], ("REPROFS_CACHE",), MIB),
     "lock": ([REPROFS, "lock", "--built", "base"], ("REPROFS_CACHE",), MIB),
     "archive": (
         [sys.executable, "-c", ARCHIVE, "{head}", "{disk}/out/quick.tar.xz"],

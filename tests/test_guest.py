@@ -32,6 +32,7 @@ from reprofs.guest.qemu import own as own_qemu
 from reprofs.guest.steps import Clock, Exec, Job, Teardown, job_line
 from reprofs.labs import _qemu as qemu
 from reprofs.labs import _states, exact, get_lab, vm
+from reprofs.labs._base import HANGS
 from reprofs.plan import PROCESSOR
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.guest import FILE as GUESTS
@@ -39,6 +40,7 @@ from reprofs.plan.guest import Guests, read_guest
 from reprofs.plan.processor import Processor
 from reprofs.plan.read import read_yaml
 from reprofs.plan.stack import Layer
+from reprofs.records import raw
 from reprofs.records.raw import parse_events
 
 # ---- the image, without QEMU
@@ -477,6 +479,28 @@ def test_a_kernel_that_panics_is_not_taken_for_a_guest_that_pauses(tmp_path):
         assert machine.wait_for_end(time.monotonic() + 600) == "panic"
 
 
+STALL = "[   91.2] rcu: rcu_preempt kthread starved for 21007 jiffies! g-379 f0x2 RCU_GP_WAIT_FQS(5) ->state=0x0"
+
+
+def test_a_kernel_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
+    """As null_blk does on one processor, when its cache is full (docs/methods/devices.md)."""
+    monkeypatch.setattr(qemu, "SILENT_S", 0.01)
+    machine = object.__new__(qemu.Machine)
+    machine.place, machine.panicked, machine.shutdown, machine.received = tmp_path, False, "", b""
+    machine.socket, theirs = socket.socketpair()
+    with machine.socket, theirs:
+        (tmp_path / "console").write_text(STALL.replace("21007", "5252"))  # 21 s, which a thread may need
+        assert machine.wait_for_end(time.monotonic() + 0.1, HANGS) == "timeout"
+        (tmp_path / "console").write_text(STALL)
+        assert machine.wait_for_end(time.monotonic() + 0.1) == "timeout"  # a lab whose clock is the host's
+        assert machine.wait_for_end(time.monotonic() + 600, HANGS) == "hang"
+    events = [{"event": "phase", "name": "make-tree"}]
+    assert raw.status("hang", events, f"quiet\n{STALL}\n", 9) == (
+        "failed",
+        f"The guest's kernel hangs after phase make-tree; it says: {STALL}",
+    )
+
+
 def test_no_qemu_of_the_host(guest, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     exact.ExactLab(guest, files.cache_folder())  # which has one of its own
@@ -656,7 +680,7 @@ def test_the_machine_of_a_cold_boot_finds_nothing_of_the_one_that_failed(guest, 
             (self.place / "output").write_text("")
             (self.place / "console").write_text("")
 
-        def wait_for_end(self, deadline):
+        def wait_for_end(self, deadline, hangs):
             return "finished"
 
         wait_for_pause = call = lambda *words: None

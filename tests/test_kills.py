@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("cleanup")
 
 MARK = "REPROFS_TEST_OF_KILLS"
 PLACES = ("results", "envs", "workflow/kernels")  # of a checkout, beside which nothing may be left
-SLEEPS = "#!/bin/sh\nsleep 61 &\nsleep 62\n"
+SLEEPS = "#!/bin/sh\nmktemp > /dev/null\nmktemp -d > /dev/null\nsleep 61 &\nsleep 62\n"
 # As the commands of their names, in a checkout where something is not committed, and for a copy of a result.
 ARCHIVE = """
 import sys
@@ -53,6 +53,13 @@ from pathlib import Path
 from reprofs.publish import site
 if __name__ == "__main__":
     site.write(Path(sys.argv[2]) / "site", ["memory"], print)
+"""
+COMMIT = """
+import sys
+from pathlib import Path
+from reprofs.publish import commits, verify
+commits.version.is_ancestor = commits._restored = lambda *_: True
+verify.verify(Path(sys.argv[1]), 1, [], 1, print)
 """
 
 
@@ -116,16 +123,19 @@ def killed(words: list, where: Path, cwd: Path, moment: float) -> None:
 
 
 def an_archive(where: Path) -> list:
-    """Whose `verify` starts something that runs long."""
+    """Whose `verify` starts something that runs long, and leaves something in the temporary folder."""
     top = where / "reprofs-small"
     if not top.exists():
         top.mkdir()
         (top / "verify").write_text(SLEEPS)
         (top / "verify").chmod(0o755)
-        (top / sealed.SUMS).write_text(f"{files.sha256(top / 'verify')}  verify\n")
+        (top / sealed.RESULTS / "small").mkdir(parents=True)
+        (top / sealed.RESULTS / "small/digests.json").write_text("{}")
+        names = ("verify", f"{sealed.RESULTS}small/digests.json")
+        (top / sealed.SUMS).write_text("".join(f"{files.sha256(top / name)}  {name}\n" for name in names))
         with tarfile.open(where / "small.tar", "w") as made:
             made.add(top, top.name)
-    return [BIN / "reprofs", "verify", where / "small.tar"]
+    return [BIN / "reprofs", "verify", where / "small.tar", "--run-archive"]
 
 
 def another_commit(where: Path) -> list:
@@ -148,9 +158,9 @@ def another_commit(where: Path) -> list:
         for name in "scripts/setup", ".venv/bin/reprofs":
             script = where / "cache/commits" / commit / name
             script.parent.mkdir(parents=True)
-            script.write_text(SLEEPS if "bin" in name else "#!/bin/sh\n")
+            script.write_text(SLEEPS if "bin" in name else "#!/bin/sh\nmktemp > /dev/null\n")
             script.chmod(0o755)
-    return [BIN / "reprofs", "verify", folder]
+    return [sys.executable, "-c", COMMIT, folder]
 
 
 def of_git(where: Path, code: str, *words: object) -> list:

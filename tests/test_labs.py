@@ -26,6 +26,7 @@ from reprofs.labs import _conditions as conditions
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
+from reprofs.plan.override import add_places, override, place_name
 from reprofs.plan.stack import Layer
 from reprofs.plan.stack import resolve as resolve_stack
 from reprofs.trial import commands as commands_module
@@ -555,6 +556,62 @@ def test_mount_trial_of_the_shipped_example(tmp_path, quick, monkeypatch):
     assert record["status"] == "ok", record["reason"]
     assert record["environment"]["lab"]["path"] == "." and record["measurement"]["mounted"]["type"]
     assert not list(tmp_path.glob("reprofs-work-*"))
+
+
+@pytest.mark.parametrize("where", ["/", "~", "bind"])
+def test_a_trial_loses_nothing_of_where_it_is(where, tmp_path, quick, monkeypatch):
+    """The root, the home folder, a folder that is mounted elsewhere, too: all it makes is in one folder that goes."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/reprofs-work-mine-tree").mkdir()
+    (tmp_path / "own/kept").write_text("kept")
+    (tmp_path / "own/up").symlink_to("..")
+    monkeypatch.setenv("REPROFS_CACHE", str(files.cache_folder()))
+    monkeypatch.setenv("HOME", str(tmp_path / "own"))
+    bound, made = tmp_path / "bind", []
+    if where == "bind":
+        if os.geteuid() != 0:
+            pytest.skip("a mount needs root")
+        bound.mkdir()
+        subprocess.run(["mount", "--bind", tmp_path / "own", bound], check=True)
+    try:
+        if where == "bind":
+            with pytest.raises(UserError, match=r"own' and '\S*bind' are the same directory: leave one out"):
+                override("mount", where=f"{bound},{tmp_path / 'own'}")
+            where = str(bound)
+            subprocess.run(["mount", "-o", "remount,bind,ro", bound], check=True)
+            with pytest.raises(UserError, match=r"bind' is not writable: get write permission, mount it writable, or"):
+                override("mount", where=where)
+            subprocess.run(["mount", "-o", "remount,bind,rw", bound], check=True)
+        if where == "/" and not os.access("/", os.W_OK):
+            with pytest.raises(UserError, match="'/' is not writable: get write permission"):
+                override("mount", where=where)
+            return
+        (place,), catalog = override("mount", where=where).where, Catalog()
+        add_places(catalog, [place])
+        noted = cleanup.note
+        monkeypatch.setattr(cleanup, "note", lambda at, **what: (made.append(what["folder"]), noted(at, **what)))
+        trial = cell(lab="mount", filesystem=place_name(place), variant="default", workload="list-recursive@40")
+        record = run.run_trial(trial, catalog, tmp_path / "record.json")
+        assert record["status"] == "ok", record["reason"]
+    finally:
+        if bound.exists():
+            subprocess.run(["umount", bound], check=True)
+    assert [Path(folder).parent for folder in made] == [Path(place)] and not Path(made[0]).exists()
+    assert sorted(path.name for path in (tmp_path / "own").iterdir()) == ["kept", "reprofs-work-mine-tree", "up"]
+    assert (tmp_path / "own/kept").read_text() == "kept"
+
+
+@needs_root
+def test_what_a_trial_mounts_in_its_folder_keeps_its_files(open_folder):
+    """It is not removed with that folder, but taken off before."""
+    (open_folder / "own").mkdir()
+    (open_folder / "own/kept").touch()
+    top = "/run/reprofs/mnt"
+    steps = [Mkdir(path=f"{top}/a"), shell(f"mount --bind {open_folder}/own {top}/a && ls {top}/a")]
+    lab = mount.Lab.open(path=str(open_folder / "target"))
+    outcome = lab.run(Job(steps, mountpoint=top), 60)
+    assert outputs(outcome) == ["kept"] and (open_folder / "own/kept").exists()
+    assert not list((open_folder / "target").iterdir())
 
 
 # ---- one at a time, on a quiet host

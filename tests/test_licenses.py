@@ -67,6 +67,13 @@ def test_what_is_installed_is_fixed_by_digests(name, entry):
     assert entries and all(re.search(DIGEST, one) for one in entries)
 
 
+def test_no_other_file_says_what_is_installed():
+    """guest.yaml has names, whose digests are in lab.lock; guest.config is Linux's; conda, which python.yaml is for, is
+    refused (test_flow.py)."""
+    fixed, rest = {"uv.txt", "lab.lock"}, {"guest.yaml", "guest.config", "python.yaml"}
+    assert {path.name for path in (ROOT / "envs").iterdir()} == fixed | rest
+
+
 def test_setup_installs_nothing_without_its_digest():
     text = (ROOT / "scripts/setup").read_text()
     assert "--require-hashes -r envs/uv.txt" in text and len(re.findall(r"pip install", text)) == 1

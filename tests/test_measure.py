@@ -1,5 +1,6 @@
 """`reprofs measure`: how a program gets into the lab, what is said of it there, and how two records are compared."""
 
+import contextlib
 import io
 import json
 import os
@@ -14,6 +15,7 @@ import jsonschema
 import pytest
 import yaml
 from conftest import BIN, ROOT
+from helpers import drawn
 from reprofs import cli, files
 from reprofs.errors import UserError
 from reprofs.guest import carried, engine, image
@@ -26,6 +28,7 @@ from reprofs.measure.tree import Found, Tree, needed
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.measured import Measured, read
 from reprofs.plan.workload import Workload
+from test_verify import deep, mutated, of_bytes, text_of
 
 LISTS = """#!/bin/bash
 for i in $(seq 20); do echo "$i" > "f$i"; done
@@ -303,6 +306,60 @@ def test_what_is_no_root_is_said_in_a_sentence(tmp_path, content):
         archive.take(tmp_path / "root.tar", tree_at(tmp_path / "tree"))
 
 
+def test_an_archive_of_too_much_is_refused_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "MOST_ENTRIES", 3)
+    entries = [(f"d{number}", None) for number in range(4)]
+    for some in (entries, [*entries[:2], ("manifest.json", "[]"), *entries[2:]]):
+        with pytest.raises(UserError, match="it has more than 3 entries or 64 GiB"):
+            archive.take(packed(tmp_path / "root.tar", some), tree_at(tmp_path / f"tree{len(some)}"))
+    monkeypatch.setattr(archive, "MOST_BYTES", 1000)
+    with pytest.raises(UserError, match="it has more than 3 entries or 0 GiB"):
+        archive.take(packed(tmp_path / "root.tar", [("a", "x" * 2000)]), tree_at(tmp_path / "tree"))
+
+
+@pytest.mark.parametrize("times", [80, pytest.param(5000, marks=pytest.mark.soak)])
+def test_a_damaged_image_is_taken_or_refused_in_one_sentence(tmp_path, times):
+    """What its JSON says, and its bytes; nothing leaves the tree."""
+    draw, layer = drawn(), packed(tmp_path / "1", [("etc/old", "old"), ("../a", "x"), ("l", (tarfile.SYMTYPE, ".."))])
+    for number in range(times):
+        texts = {"manifest.json": [{"Config": "config", "Layers": ["1", "1"]}], "config": {"config": {"Env": ["A=b"]}}}
+        name = draw.choice(list(texts))
+        made = {key: json.dumps(value).encode() for key, value in texts.items()} | {"1": layer.read_bytes()}
+        made[name] = deep(draw) if draw.random() < 0.1 else text_of(mutated(draw, texts[name]))
+        with tarfile.open(tmp_path / "root.tar", "w") as tar:
+            for key, data in made.items():
+                entry = tarfile.TarInfo(key)
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+        if draw.random() < 0.3:
+            (tmp_path / "root.tar").write_bytes(of_bytes(draw, (tmp_path / "root.tar").read_bytes()))
+        top = tmp_path / f"top{number}"
+        top.mkdir()
+        with contextlib.suppress(UserError):
+            archive.take(tmp_path / "root.tar", tree_at(top / "tree"))
+        assert [path.name for path in top.iterdir()] == ["tree"]
+        assert {path.name for path in (top / "tree").iterdir()} <= {"root", "input"}
+        subprocess.run(["rm", "-rf", top], check=True)
+
+
+@pytest.mark.parametrize("times", [200, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_a_mutated_record_is_compared_or_refused_in_one_sentence(tmp_path, times):
+    draw, base, path = drawn(), record(), tmp_path / "now.json"
+    whole = words.written(base).encode()
+    for _ in range(times):
+        one = draw.random()
+        data = deep(draw) if one < 0.02 else of_bytes(draw, whole)
+        path.write_bytes(text_of(mutated(draw, json.loads(whole))) if one > 0.2 else data)
+        try:
+            now = read(path)
+            for form in ("text", "markdown", "json"):
+                words.measured(now, form).encode()
+                for two in ((base, now), (now, base)):
+                    words.compared(*two, compare.pairs(*two, 0.01), form).encode()
+        except UserError as error:
+            assert len(str(error)) < 320 + len(str(path)) and "\n" not in str(error), error
+
+
 # ---- what is said
 
 
@@ -335,7 +392,7 @@ def test_a_record_has_the_schema_and_is_read_again(tmp_path, says, reprofs):
     (tmp_path / "b.json").write_text(words.written(made).replace('"cores"', '"kores"'))
     says(reprofs("compare", tmp_path / "a.json", tmp_path / "b.json"), "b.json", "kores")
     (tmp_path / "b.json").write_text("{")
-    says(reprofs("compare", tmp_path / "a.json", tmp_path / "b.json"), "b.json is no record of `reprofs measure`")
+    says(reprofs("compare", tmp_path / "a.json", tmp_path / "b.json"), "b.json is not valid JSON")
     says(reprofs("compare", tmp_path / "a.json", "quick"), "name two records")
 
 

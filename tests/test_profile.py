@@ -1,18 +1,24 @@
 """Exact profiles: the trial is unchanged, every instruction has a function, and sums agree; flame graphs."""
 
 import copy
+import errno
+import gzip
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 import yaml
 from conftest import ROOT
-from helpers import CATALOG, Late, cell, rendered
+from helpers import CATALOG, Late, cell, drawn, rendered
 from reprofs import files
-from reprofs.data.profiles import stacks
+from reprofs.data.profiles import load, stacks
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
 from reprofs.guest import image
@@ -23,8 +29,10 @@ from reprofs.records import raw as records
 from reprofs.report.beside import beside
 from reprofs.report.sentences import kernels
 from reprofs.stats.profiles import waits
+from reprofs.trial import profile as profiles
 from reprofs.trial.profile import profile, summary
 from reprofs.trial.resolve import resolve
+from test_verify import deep, mutated, of_bytes, text_of
 
 flames, show = Late("reprofs.report.flame"), Late("reprofs.report.show")
 
@@ -264,6 +272,151 @@ def test_the_trial_runs_again_in_its_own_guest(recorded, tmp_path, monkeypatch):
     monkeypatch.setattr(ExactLab, "open", opened)
     with pytest.raises(UserError, match="asked for iozone"):
         profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    made = tmp_path_factory.mktemp("plugin") / "plugin"
+    flags = ["-std=gnu11", "-O1", "-iquote", str(builder.PROFILER)]
+    builder.compile_c([ROOT / "tests/fixtures/plugin.c"], made, flags)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("calls", "1000 calls"),
+        ("stacks", "100 stacks"),
+        ("phases", "10 phases"),
+        ("times", "1023 instructions that read the time"),
+    ],
+)
+def test_a_guest_that_makes_the_plugin_keep_too_much_is_ended(plugin, case, said, tmp_path):
+    done = subprocess.run([plugin, case, f"out={tmp_path}"], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (3, f"profile: the guest has more than {said}\n")
+    assert len(list(tmp_path.iterdir())) <= 30
+
+
+@pytest.mark.parametrize("content", [None, b"no library"], ids=["missing", "no library"])
+def test_a_plugin_that_qemu_cannot_load_is_one_sentence(recorded, tmp_path, monkeypatch, content):
+    (tmp_path / "record.json").write_text(json.dumps(recorded(cell(workload="metadata@100"))))
+    if content:
+        (tmp_path / "plugin.so").write_bytes(content)
+    monkeypatch.setattr(builder, "build_profiler", lambda cache: tmp_path / "plugin.so")
+    with pytest.raises(UserError, match=r"^the guest cannot be started: QEMU .*; .*plugin\.so") as caught:
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    assert not (tmp_path / "out").exists() and len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+
+
+def test_a_plugin_that_ends_qemu_is_quoted(recorded, tmp_path, monkeypatch, engine):
+    """As where a guest makes it keep too much. Nothing is written."""
+    (tmp_path / "record.json").write_text(json.dumps(recorded(cell(workload="metadata@100"))))
+    text = (builder.PROFILER / "profile.c").read_text()
+    (tmp_path / "profile.c").write_text(re.sub(r"#define NODES .*", "#define NODES 1000", text))
+    (tmp_path / "plugin.h").write_bytes((builder.PROFILER / "plugin.h").read_bytes())
+    monkeypatch.setattr(builder, "PROFILER", tmp_path)
+    with pytest.raises(UserError, match=r"^QEMU ended while it counted; profile: the guest has more than 1000 calls"):
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.wide
+def test_marks_of_phases_that_are_not_the_engines_give_no_profile(recorded, tmp_path, monkeypatch):
+    (tmp_path / "record.json").write_text(json.dumps(recorded(cell(workload="metadata@100"))))
+    ran = ExactLab.run
+
+    def run(lab, *words):
+        outcome = ran(lab, *words)
+        folder = Path(lab.plugin.partition("out=")[2].partition(",")[0])
+        shutil.copy(folder / "0.count", folder / "99.count")
+        return outcome
+
+    monkeypatch.setattr(ExactLab, "run", run)
+    with pytest.raises(UserError, match="has the engine's marks of phases: it has no profile"):
+        profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        gzip.compress(b"ffffffff81000000 T\n"),
+        gzip.compress(b"wrong T _stext\n"),
+        gzip.compress(b"\xff\xfe T x\n"),
+        gzip.compress(bytes(100 << 20), 1),
+        gzip.compress(b"ffffffff81000000 T _stext\n")[:-12] + b"\xff" * 12,
+    ],
+    ids=["nothing", "short", "number", "bytes", "large", "damaged"],
+)
+def test_what_a_guest_prints_as_its_symbols_is_checked(said, monkeypatch, tmp_path):
+    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path))
+    parts = dict.fromkeys(("qemu_sha256", "command", "initrd_sha256", "engine_sha256"), "")
+    lab = SimpleNamespace(environment=lambda start: parts, run=lambda job, limit_s: SimpleNamespace(output=said))
+    with pytest.raises(UserError, match="did not print its kernel's symbols"):
+        profiles._symbols(rendered(cell(workload="metadata@100")), lab)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_on_a_full_disk_there_is_no_part_of_a_profile(tmp_path, monkeypatch):
+    written, one = [], files.write_bytes
+
+    def write_bytes(path, data):
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(one(path, data))
+
+    monkeypatch.setattr(files, "write_bytes", write_bytes)
+    with pytest.raises(UserError, match=r"out cannot be written: No space left on device; free space"):
+        profiles._kept(tmp_path / "out", {"phases": []}, {"1-create.folded": b"a 1\n"})
+    assert written and not list(tmp_path.iterdir())
+
+
+def a_profile(folder: Path) -> dict:
+    """A small one, as a trial writes it."""
+    function = {"name": "vfs_read", "module": "", "part": "VFS", "instructions": 90}
+    wait = {"call": "fsync", "function": "wait", "stack": "a;b", "ns": 5}
+    phase = {
+        **{"name": "create", "operation": "create", "cache": "warm", "measured": True, "items": 3, "wall_ns": 100},
+        **{"instructions": 90, "waiting_ns": 10, "waits": [wait], "functions": [function], "stacks": "1-create.folded"},
+        "misses": {"accesses": 9, "l1": 2, "llc": 1},
+    }
+    trial = {"workload": "metadata", "scale": "smoke", "round": 1, "seed": 7}
+    made = {"schema": 1, "trial": trial, "measurement_sha256": "0" * 64, "ns_per_instruction": 0.5, "kernel": "6.1"}
+    made |= {"qemu": "7.2", "phases": [phase]}
+    folder.mkdir()
+    (folder / "profile.json").write_text(json.dumps(made))
+    (folder / "1-create.folded").write_text("a;vfs_read 90\n")
+    files.write_sums(folder / files.SUMS, [folder / "profile.json", folder / "1-create.folded"])
+    return made
+
+
+@pytest.mark.parametrize("times", [300, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_a_mutated_profile_is_read_or_refused_in_one_sentence(tmp_path, times):
+    """As all that read profiles do, also with right digests; nothing but the files beside it is read."""
+    draw, folder = drawn(), tmp_path / "it"
+    base = a_profile(folder)
+    assert load(folder) == base and stacks(folder, base["phases"][0]) == {"a;vfs_read": 90}
+    (tmp_path / "elsewhere").write_text("secret 1\n")
+    for _ in range(times):
+        one = draw.random()
+        whole = json.dumps(base).encode()
+        data = deep(draw) if one < 0.02 else of_bytes(draw, whole) if one < 0.2 else None
+        other = json.loads(whole)
+        if one > 0.95:
+            other["phases"][0]["stacks"] = draw.choice(["../elsewhere", str(tmp_path / "elsewhere"), "1-../x.folded"])
+        (folder / "profile.json").write_bytes(data or text_of(other if one > 0.95 else mutated(draw, other)))
+        lines = of_bytes(draw, b"a;vfs_read 90\n") if draw.random() < 0.3 else b"a;vfs_read 90\n"
+        (folder / "1-create.folded").write_bytes(lines)
+        files.write_sums(folder / files.SUMS, [folder / "profile.json"])
+        try:
+            found = load(folder)
+            assert not [key for phase in found["phases"] for key in stacks(folder, phase) if "secret" in key]
+            summary(found).encode()
+            for two in ((base, found), (found, base)):
+                beside(*two).encode()
+        except UserError as error:
+            assert len(str(error)) < 320 + len(str(folder)) and "\n" not in str(error), error
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------

@@ -53,6 +53,10 @@ CREATE = {
 }
 
 
+TRIAL = {"workload": "metadata", "scale": "smoke", "round": 1, "seed": 7}
+FAILED = {"schema": 1, "trial": TRIAL, "phases": [], "reason": "No space left on device."}
+
+
 def profile(filesystem: str) -> dict:
     """A profile of one phase, in the form of its schema."""
     counts, waiting = CREATE[filesystem]
@@ -74,7 +78,8 @@ def profile(filesystem: str) -> dict:
         "functions": functions,
         "stacks": "1-create.folded",
     }
-    return {"schema": 1, "trial": {}, "measurement_sha256": "0", "ns_per_instruction": NS, "phases": [phase]}
+    more = {"measurement_sha256": "0", "ns_per_instruction": NS, "kernel": "6.12", "qemu": "7.2"}
+    return {"schema": 1, "trial": TRIAL, **more, "phases": [phase]}
 
 
 def keep(folder: Path, found: dict, stacks: str) -> None:
@@ -101,7 +106,7 @@ def folder(tmp_path_factory):
     failures = {("jfs", "metadata", 1): ("failed", "No space left on device.")}
     for trial in profiled(folder, systems=["ext4", "jfs", "xfs"], failures=failures):
         failed = trial.filesystem == "jfs"
-        found = {"phases": [], "reason": "No space left on device."} if failed else profile(trial.filesystem)
+        found = FAILED if failed else profile(trial.filesystem)
         counts = {} if failed else CREATE[trial.filesystem][0]
         stacks = "".join(f"do_syscall_64;{name} {count}\n" for (_, name, _), count in counts.items())
         keep(folder / "tables-profiles" / trial.id, found, stacks)

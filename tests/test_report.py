@@ -162,6 +162,15 @@ def test_tables_scroll_code_folds_and_those_who_hear_the_page_find_their_way(pag
     assert not re.search(r"<th>\s*</th>", page)
 
 
+def test_a_figure_that_is_wider_than_a_phone_says_that_it_scrolls(page):
+    """There is no scrollbar on phones. No figure is outside of a box that scrolls."""
+    wide = float(re.search(r"\.scroll svg {[^}]*min-width: ([\d.]+)rem", page)[1])
+    beside = 2 * float(re.search(r"padding: 0 ([\d.]+)rem", page)[1])
+    narrow = re.search(r'max-width: ([\d.]+)rem\) {\s*\.scroll:has\(svg\)::before { content: "Swipe', page)
+    assert 0 < wide + beside - float(narrow[1]) < 0.2
+    assert len(re.findall(r'<div class="scroll"[^>]*>\s*<svg', page)) == page.count("<svg") > 2
+
+
 def test_what_the_cells_of_a_column_have_in_common_stands_once(page):
     """On which side they are, and their title, for screens on which a row is a paragraph."""
     (name,) = set(re.findall(r'\.(columns-\d+) tr>:nth-child\(2\){--name:"verdict"}', page))

@@ -233,6 +233,26 @@ def test_trials_on_four_cores_are_the_same(guest, tmp_path):
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize(
+    ("script", "ending"),
+    [
+        ("for i in 1 2 3 4; do while :; do :; done & done; wait", "timeout"),
+        ("while :; do :; done & echo c > /proc/sysrq-trigger", "panic"),
+        ("while :; do :; done & echo o > /proc/sysrq-trigger; sleep 9", "lost"),
+        ("for i in 0 1 2 3; do (taskset -c $i sh -c 'while :; do :; done' &) done; kill -SEGV $$", "finished"),
+    ],
+)
+def test_endings_on_four_cores(guest, script, ending, tmp_path, monkeypatch):
+    """Busy cores keep none from its end, and nothing of it stays."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    outcome = exact.ExactLab(guest, files.cache_folder(), processor=FOUR).run(job_of(shell(script)), 20)
+    assert outcome.ending == ending, outcome.console[-500:]
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.soak
 def test_four_processes_compute_as_fast_as_one(guest):
     """On one core they would take four times as long."""
     compute = "start=$(date +%s%N); for i in $(seq {}); do mawk 'BEGIN {{for (; i < 1000000; i++);}}' & done; wait; "

@@ -103,13 +103,24 @@ def release(place: Path) -> list[str]:
     for folder in map(Path, _noted(notes, "folder")):
         # The folder's name begins with this place's random one, so nobody else made it.
         if folder.name.lstrip(".").startswith(place.name) and folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)
-            said.append(f"folder {folder}")
+            said += _remove_with_mounts(folder)
     for group in map(Path, _noted(notes, "group")):
         with contextlib.suppress(OSError):  # the kernel keeps one that has processes
             group.rmdir()
             said.append(f"control group {group}")
     return said
+
+
+def _remove_with_mounts(folder: Path) -> list[str]:
+    """Removes a folder, but nothing of what is mounted in it, which may be the user's: that is taken off before."""
+    said = []
+    for point in (point for _, _, point in reversed(mounts()) if point.is_relative_to(folder)):
+        if _run("umount", point) or _run("umount", "--lazy", point):
+            said.append(f"mount {point}")
+    if any(point.is_relative_to(folder) for _, _, point in mounts()):
+        return [*said, f"nothing of {folder}, in which something is mounted"]
+    shutil.rmtree(folder, ignore_errors=True)
+    return [*said, f"folder {folder}"]
 
 
 def _noted(notes: list[dict], kind: str) -> list:

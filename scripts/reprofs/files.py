@@ -76,6 +76,7 @@ def write_together(folder: Path, content: Mapping[str, bytes]) -> None:
 
     Raises UserError like `write_bytes`.
     """
+    there = folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".new.") as new:
@@ -85,6 +86,9 @@ def write_together(folder: Path, content: Mapping[str, bytes]) -> None:
                 (folder / name).parent.mkdir(exist_ok=True)
                 (Path(new) / name).replace(folder / name)
     except OSError as error:
+        if not there:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         raise unwritable(folder, error) from None
 
 

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +164,12 @@ class Flow:
         notebooks = Path(f"report/{self.study}/notebooks").glob("*.ipynb")
         for made in (*notebooks, *Path(f"data/rounds/{self.study}").glob("*.json")):
             _remove_changed(made, Path(f"{made}.sha256"))
+
+    def deploys(self, methods: Iterable[Any]) -> None:
+        """Refuses conda: no digest says what it would install."""
+        if any(method.name == "CONDA" for method in methods):
+            why = "conda would install packages that no digest fixes: leave out --software-deployment-method (--sdm)"
+            sys.exit(cli.fail(UserError(f"{why}; the environment is that of uv.lock, made by `make setup`")))
 
     def start(self, resources: Mapping[str, Any]) -> None:
         """Says what runs as root; refuses to run trials on a real clock in parallel."""

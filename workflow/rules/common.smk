@@ -7,6 +7,7 @@ from reprofs.flow import Flow, code, files
 
 FLOW = Flow.of(config)
 STUDY = FLOW.study
+FLOW.deploys(workflow.deployment_settings.deployment_method)
 
 if (
     workflow.is_main_process

@@ -18,9 +18,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What a guest can make it keep: many times what programs need. Tests take less. */
+#ifndef NODES
+#define NODES (1 << 24) /* places in the tree of calls, of 40 bytes */
+#define ALL_STACKS (1 << 17) /* of 4 KiB */
+#define PHASES (1 << 12)
+#endif
+#define MEBIBYTES 1024ul /* of files */
+
 static const char *folder = ".";
 static bool misses, inside;
 static int phase;
+
+static void at_most(bool fits, unsigned most, const char *what) {
+    if (!fits) fprintf(stderr, "profile: the guest has more than %u %s\n", most, what), exit(3);
+}
 
 static void *room(size_t n, size_t size) {
     void *got = calloc(n, size);
@@ -50,7 +62,7 @@ static struct instruction *instruction_at(uint64_t address, uint8_t size, const 
         *at = room(1, sizeof **at);
         **at = (struct instruction){.address = address, .size = size, .count = counter_new()};
         memcpy((*at)->content, content, size);
-        if (!(*at)->count) fprintf(stderr, "profile: more than %d instructions\n", COUNTERS), exit(3);
+        at_most((*at)->count, COUNTERS, "instructions");
     }
     return *at;
 }
@@ -75,6 +87,7 @@ static uint32_t node_below(uint32_t parent, uint64_t site) {
         }
         return i;
     }
+    at_most(nodes_used < NODES, NODES, "calls");
     if (nodes_used == nodes_room) {
         nodes = realloc(nodes, 2 * (size_t)nodes_room * sizeof *nodes);
         if (!nodes) fprintf(stderr, "profile: no memory\n"), exit(3);
@@ -98,6 +111,7 @@ struct stack {
     struct stack *next;
 };
 static struct stack *stacks[STACKS], *current;
+static unsigned stacks_used;
 static uint64_t *executed, charged; /* instructions, and how many of them have a place */
 static uint64_t idle_until_now, idle_at_begin;
 
@@ -108,7 +122,10 @@ static void use_stack(uint64_t slot) {
         if (current) current->left = idle_until_now;
         struct stack **at = &stacks[hash(key) >> 50];
         while (*at && (*at)->key != key) at = &(*at)->next;
-        if (!*at) *at = room(1, sizeof **at), (*at)->key = key;
+        if (!*at) {
+            at_most(stacks_used++ < ALL_STACKS, ALL_STACKS, "stacks");
+            *at = room(1, sizeof **at), (*at)->key = key;
+        }
         current = *at;
     }
     while (current->depth && current->frame[current->depth - 1].slot <= slot) current->depth--;
@@ -150,6 +167,7 @@ static void on_return(unsigned processor, uint32_t access, uint64_t slot, void *
 static uint64_t counted_before; /* instructions, before the counters began anew */
 enum { READS = 1 << 10 };
 static uint64_t after_reads[READS]; /* addresses */
+static unsigned reads_used;
 
 /* Where the address is, or the free place for it. */
 static uint64_t *after_read(uint64_t address) {
@@ -157,6 +175,14 @@ static uint64_t *after_read(uint64_t address) {
     while (*at && *at != address)
         if (++at == after_reads + READS) at = after_reads;
     return at;
+}
+
+/* That of the instruction after one that reads the time. */
+static void add_read(uint64_t address) {
+    uint64_t *at = after_read(address);
+    if (*at) return;
+    at_most(++reads_used < READS, READS - 1, "instructions that read the time"); /* one place stays free */
+    *at = address;
 }
 
 static bool reads_time(const uint8_t *b) { return b[0] == 0x0f && (b[1] == 0x31 || (b[1] == 1 && b[2] == 0xf9)); }
@@ -275,6 +301,9 @@ static FILE *file(const char *ending) {
 }
 
 static void done(FILE *opened) {
+    static uint64_t written;
+    written += (uint64_t)ftell(opened);
+    at_most(written < MEBIBYTES << 20, MEBIBYTES, "MiB of calls and instructions");
     if (fclose(opened)) fprintf(stderr, "profile: cannot write into %s\n", folder), exit(3);
 }
 
@@ -302,6 +331,7 @@ static void on_end(unsigned processor, void *address) {
     if (!inside) return;
     charge((uint64_t)address);
     inside = false;
+    at_most(phase < PHASES, PHASES, "phases");
     FILE *to = file("count");
     for (int i = 0; i < BUCKETS; i++)
         for (struct instruction *one = known[i]; one; one = one->next) {
@@ -349,7 +379,7 @@ static void on_translate(plugin_id id, struct qemu_plugin_tb *block) {
         before = one;
         if (can_read_registers() && *after_read(address))
             qemu_plugin_register_vcpu_insn_exec_cb(one, on_time_read, NO_REGISTERS, NULL);
-        if (reads_time(b)) *after_read(address + size) = address + size;
+        if (reads_time(b)) add_read(address + size);
         if (*b == 0xf4) qemu_plugin_register_vcpu_insn_exec_cb(one, on_halt, NO_REGISTERS, NULL);
         bool call = is_call(b);
         if (call || is_return(b))

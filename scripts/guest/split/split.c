@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { PHASES = 1 << 12 }; /* more come from no job */
 static const char *folder = ".";
 static bool inside;
 static int phase;
@@ -27,6 +28,7 @@ static void on_end(unsigned processor, void *data) {
     char path[4096];
     if (!inside) return;
     inside = false;
+    if (phase == PHASES) fprintf(stderr, "split: the guest has more than %d phases\n", PHASES), exit(3);
     snprintf(path, sizeof path, "%s/%d.split", folder, phase++);
     FILE *to = fopen(path, "w");
     if (!to) fprintf(stderr, "split: cannot write %s\n", path), exit(3);

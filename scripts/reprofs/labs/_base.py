@@ -6,6 +6,7 @@ import abc
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import sys
 import time
@@ -27,12 +28,17 @@ if TYPE_CHECKING:  # a trial does not wait for the models of plans
 MEMORY = Plain(title="In memory")
 
 
+# What a kernel of a virtual clock says of a thread that kept the processor for 40 s and more (kernel/rcu/tree_stall.h).
+HANGS = re.compile(r"rcu_\w+ kthread starved for \d{5,} jiffies")
+
+
 @dataclass
 class Outcome:
     """What a lab returns.
 
-    ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "timeout" (the host's time
-      limit), "killed" (its process on the host was ended from outside) or "lost" (it ended otherwise);
+    ending: "finished" (the engine wrote its last event), "panic" (the guest's kernel died), "hang" (it says `HANGS`),
+      "timeout" (the host's time limit), "killed" (its process on the host was ended from outside) or "lost" (it ended
+      otherwise);
     output: what the engine wrote; console: what the kernel and the start-up wrote;
     environment: the `lab` part of the raw record; host_seconds: wall clock of the host.
     """

@@ -360,13 +360,19 @@ class Machine:
         self.panicked = False
         return True
 
-    def wait_for_end(self, deadline: float) -> str:
-        """Wait for the machine's end: "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout"."""
+    def wait_for_end(self, deadline: float, hangs: re.Pattern[str] | None = None) -> str:
+        """Wait for the machine's end: "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout".
+
+        "hang": the kernel has said what matches `hangs`.
+        """
         while not self.shutdown and not self.panicked:
             try:
-                self._receive(deadline)
+                self._receive(min(deadline, time.monotonic() + SILENT_S) if hangs else deadline)
             except TimeoutError:
-                return "timeout"
+                if hangs and hangs.search(self._said("console")):
+                    return "hang"
+                if time.monotonic() >= deadline:
+                    return "timeout"
             except MachineError:
                 return "killed"
         if self.panicked or self.shutdown == "guest-reset":

@@ -29,7 +29,7 @@ from reprofs.guest.lock import KERNEL, KERNEL_FILES, read_lock
 from reprofs.guest.modules import CRASHES, of_jobs
 from reprofs.guest.steps import Exec, Insmod, Job, Mkdir, Step, Write
 from reprofs.labs import Disks, Outcome, _states
-from reprofs.labs._base import Asked
+from reprofs.labs._base import HANGS, Asked
 from reprofs.labs._qemu import BOOT_LIMIT_S, GuestLab, Machine, MachineError, Qemu, read_manifest
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog
@@ -282,13 +282,15 @@ class ExactLab(GuestLab):
                     deadline = time.monotonic() + time_limit_s
                     if setup and machine.paused(deadline):
                         machine.call("cont")
-                    ending = machine.wait_for_end(deadline)
+                    ending = machine.wait_for_end(deadline, HANGS)
                 except MachineError as error:
                     if machine is None or used == "cold boot":
                         raise UserError(f"the guest cannot be started: {error}") from None
             finally:
                 if machine:
                     machine.end()
+            if self.plugin and ending == "killed":
+                raise UserError(str(machine._error("QEMU ended while it counted")))
             outcome = self._outcome(place, ending, used, began)
             outcome.output = before + outcome.output
             return outcome

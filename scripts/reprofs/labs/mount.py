@@ -40,7 +40,8 @@ class MountLab(NativeLab):
         if not self.folder.is_dir():
             return f"The directory {self.path} does not exist: mount it, or correct path in the file system's file."
         if not os.access(self.folder, os.W_OK | os.X_OK):
-            return f"The directory {self.path} is not writable: get write permission, or choose a directory in it."
+            todo = "get write permission, mount it writable, or choose one in it"
+            return f"The directory {self.path} is not writable: {todo}."
         return super().obstacle(packages, commands, [], profile)
 
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import posixpath
 import stat
 import tarfile
@@ -25,7 +26,9 @@ LAYOUT, INDEX = "oci-layout", "index.json"
 PLATFORM = {"os": "linux", "architecture": "amd64"}
 REMOVED, EMPTIED = ".wh.", ".wh..wh..opq"  # before the name of what a layer removes; in a folder whose content goes
 MOST = 1 << 24  # bytes of a description
-WRONG = (LookupError, ValueError, TypeError, AttributeError)  # of a description that is none
+MOST_ENTRIES, MOST_BYTES = 2_000_000, 64 << 30  # of an archive and its layers, however well they are packed
+# Of a description that is none: a value of another type, or too deep.
+WRONG = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
 
 
 def take(source: Path, into: Tree) -> dict[str, str]:
@@ -38,7 +41,7 @@ def take(source: Path, into: Tree) -> dict[str, str]:
         return {}
     try:
         with tarfile.open(source) as archive:
-            members = {below(entry.name): entry for entry in archive}
+            members = {below(entry.name): entry for entry in _entries(archive)}
             if {MANIFEST, LAYOUT} & members.keys():
                 return _Image(name, archive, members).take(into)
             _layer(archive, into)
@@ -57,6 +60,7 @@ class _Image:
 
     def __init__(self, name: str, archive: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> None:
         self.name, self.archive, self.members = name, archive, members
+        self.left = 1000  # descriptions that are read: an index may have others
 
     def take(self, into: Tree) -> dict[str, str]:
         """Puts its layers into a tree; its environment."""
@@ -67,7 +71,9 @@ class _Image:
         for layer in layers:
             with tarfile.open(fileobj=self.archive.extractfile(self.members[below(layer)])) as one:
                 _layer(one, into)
-        return dict(one.split("=", 1) for one in (self._read(config).get("config") or {}).get("Env") or [])
+        found = dict(one.split("=", 1) for one in (self._read(config).get("config") or {}).get("Env") or [])
+        os.fsencode("".join([*found, *found.values()]))  # raises ValueError for what is no text
+        return found
 
     def _saved(self) -> Iterator[tuple[str, list[str]]]:
         """Of `docker save`: the names of each image's description and layers."""
@@ -88,10 +94,19 @@ class _Image:
             yield _blob(said["config"]), [_blob(layer) for layer in said["layers"]]
 
     def _read(self, name: str) -> Any:
+        self.left -= 1
         file = self.archive.extractfile(self.members[below(name)])
-        if file is None:
-            raise ValueError(f"{name} is no file")
+        if file is None or self.left < 0:
+            raise ValueError(f"{name} is no file" if self.left >= 0 else "it has too many descriptions")
         return json.loads(file.read(MOST))
+
+
+def _entries(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Raises ValueError when there are too many, or too much to read."""
+    for number, entry in enumerate(archive):
+        if number >= MOST_ENTRIES or archive.offset > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_ENTRIES:,} entries or {MOST_BYTES >> 30} GiB")
+        yield entry
 
 
 def _blob(descriptor: Mapping[str, Any]) -> str:
@@ -101,7 +116,7 @@ def _blob(descriptor: Mapping[str, Any]) -> str:
 def _layer(archive: tarfile.TarFile, into: Tree) -> None:
     """The entries of a layer, over those of the ones before. What it removes is of those, wherever it says so."""
     root = into.root
-    for entry in archive:
+    for entry in _entries(archive):
         above, base = posixpath.split(below(entry.name))
         if base == EMPTIED:
             for old in root.names(above):

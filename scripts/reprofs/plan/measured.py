@@ -1,16 +1,16 @@
 """The record of `reprofs measure`: a program on one or more file systems in the exact lab."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from reprofs.errors import FileError, UserError, cut, short
+from reprofs.errors import UserError, short
+from reprofs.files import read_json
 from reprofs.plan.parts import Descriptor, Filled, Part, once
 from reprofs.plan.read import shown, validate
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=10**18)]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256")]
 
 
@@ -84,8 +84,4 @@ def read(path: Path) -> Measured:
     """A record from a file. Raises UserError, naming file, line and key, for one that is none."""
     if not path.is_file():
         raise UserError(f"there is no file {short(str(path))}: name a record that `reprofs measure --output` wrote.")
-    try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileError(f"{shown(path)} is no record of `reprofs measure`: {cut(error, 80)}.") from None
-    return validate(data, Measured, shown(path)).known_as(path.stem, shown(path))
+    return validate(read_json(path), Measured, shown(path)).known_as(path.stem, shown(path))

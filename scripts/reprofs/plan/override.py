@@ -81,7 +81,9 @@ def _directories(given: Sequence[str]) -> tuple[str, ...]:
             what = "is not a directory" if path.exists() else "does not exist"
             raise UserError(f"WHERE: {short(text)} {what}: mount it, or correct the path.")
         if not os.access(path, os.W_OK | os.X_OK):
-            raise UserError(f"WHERE: {short(text)} is not writable: get write permission, or choose a directory in it.")
+            raise UserError(
+                f"WHERE: {short(text)} is not writable: get write permission, mount it writable, or choose one in it."
+            )
         state = path.stat()
         same = found.setdefault((state.st_dev, state.st_ino), text)
         if same is not text:

@@ -67,8 +67,9 @@ def clone(commit: str, say: Say) -> Iterator[Path]:
 def run(made: Path, *words: str) -> int:
     """Runs a command of a clone in it; returns its exit code. What it prints besides errors is not shown."""
     command = [str(made / words[0]), *words[1:]]
-    how: dict[str, Any] = {"cwd": made, "env": version.environment(), "stdout": subprocess.DEVNULL}
-    with scratch() as work:
+    with scratch() as work:  # its temporary files go with this folder, also after a kill
+        environment = version.environment() | {"TMPDIR": str(work)}
+        how: dict[str, Any] = {"cwd": made, "env": environment, "stdout": subprocess.DEVNULL}
         return workplace.run(work, command, **how).returncode
 
 

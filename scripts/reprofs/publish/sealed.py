@@ -119,4 +119,6 @@ def run(archive: Path, words: list[str]) -> int:
         with tarfile.open(archive) as packed:
             packed.extractall(work / "all", filter="data")  # nothing outside of the folder, no devices
         (top,) = (work / "all").iterdir()
-        return workplace.run(work, [top / "verify", *words], env=environment()).returncode
+        (work / "tmp").mkdir()
+        own = environment() | {"TMPDIR": str(work / "tmp")}  # what it leaves goes with this folder
+        return workplace.run(work, [top / "verify", *words], env=own).returncode

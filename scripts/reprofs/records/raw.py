@@ -15,6 +15,7 @@ from pathlib import Path
 import orjson
 
 from reprofs.errors import UserError
+from reprofs.labs._base import HANGS
 from reprofs.records.protocol import COLD_METHOD, PROVED_SHARE, RECOVERY, RECOVERY_METHOD
 
 LAYOUT = 2  # the key `schema` of a raw record; increase when readers must tell old records from new ones
@@ -167,6 +168,9 @@ def status(ending: str, events: list[dict], console: str, limit_s: float) -> tup
         return ("timeout" if failure["timeout"] else "failed"), failure["reason"]
     if ending == "timeout":
         return "timeout", f"The host's time limit of {limit_s:g} s passed; the last thing heard was: {last}."
+    if ending == "hang":
+        said = next(line for line in console.splitlines() if HANGS.search(line))
+        return "failed", f"The guest's kernel hangs after {last}; it says: {said.strip()}"
     if ending == "panic":
         lines = [line for line in console.splitlines() if "Kernel panic" in line or "Out of memory" in line]
         return (

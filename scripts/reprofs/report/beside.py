@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reprofs.errors import UserError
+from reprofs.errors import UserError, cut
 from reprofs.report.sentences.kernels import instructions, more, signed
 from reprofs.report.words import time
 from reprofs.stats import profiles
@@ -22,9 +22,10 @@ def beside(base: dict[str, Any], other: dict[str, Any]) -> str:
     """
     for key in SAME:
         if base["trial"][key] != other["trial"][key]:
+            there, here = (cut(one["trial"][key], 40) for one in (base, other))
             raise UserError(
-                f"--beside: {key} is {base['trial'][key]} there and {other['trial'][key]} in the record: profile a "
-                "trial of the same workload and round there."
+                f"--beside: {key} is {there} there and {here} in the record: profile a trial of the same workload and "
+                "round there."
             )
     scales = [one.get("ns_per_instruction", 0.0) for one in (base, other)]
     pairs = zip(*(_measured(one) for one in (base, other)), strict=False)  # one that failed has fewer

@@ -125,7 +125,7 @@ CONTENTS = (
     Topic("factors", "Which change brings results nearer to the published ones?", when.factors, always),
     Topic("methods", "What was run, how was it compared, and what could mislead?", always),
     Topic("environment", "What completed, on what did it run, and how is it run again?", always),
-    Topic("statistics", "What are all the numbers behind the findings?", when.timed),
+    Topic("statistics", "What are all the numbers behind the findings?", always),
 )
 BESIDE = "changes"  # the part that a study has which is compared with another run
 

@@ -8,16 +8,18 @@ import lzma
 import re
 import zlib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from reprofs.errors import UserError
-from reprofs.files import cache_folder, read_json, write_bytes, write_text
+from reprofs.files import cache_folder, read_json, write_bytes, write_together
 from reprofs.guest import engine
 from reprofs.guest.steps import Exec, Job, Phase
 from reprofs.guest.subsystems import subsystem
-from reprofs.guest.symbols import USER, Executable, Function, Symbols, label
+from reprofs.guest.symbols import USER, Executable, Function, Symbols, label, read_kallsyms
 from reprofs.labs.exact import ExactLab
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Trial, apart, taken_apart
@@ -32,6 +34,7 @@ LIMIT_S = 3600.0  # of the host
 # Functions that put a task to sleep; who called them is asked for.
 SLEEPS = re.compile(r"_*(io_)?schedule(_timeout)?$|_*(bit_|out_of_line_|rq_qos_|folio_)?wait_|bit_wait|rq_qos_wait")
 CALL = re.compile(r"^_*((do|x64|ia32)_)?(k?sys_)?")  # what the kernel puts before a system call's name
+SYMBOLS = 64 << 20  # bytes of the kernel's list of symbols
 KALLSYMS = ["sh", "-c", "grep -i ' [tw] ' /proc/kallsyms | gzip -1 > /run/symbols; cat /run/symbols > /dev/ttyS1"]
 
 
@@ -84,6 +87,8 @@ def profile(
         if state != "ok":
             raise UserError(f"{path}: the profiled trial ended differently: {reason}")
         phases = [event for event in events if event["event"] in ("phase", "preparation")]
+        if len(list(place.glob("*.count"))) > len(phases):
+            raise UserError(f"{path}: a program of the trial has the engine's marks of phases: it has no profile.")
         parts = [_part(place, number, dict(phase)) for number, phase in enumerate(phases)]
         measured = measurement(events, devices(setup), lab.clock, lab.provisions) | _beside(record)
         if digest(measured) != record["digests"]["measurement"]:
@@ -153,7 +158,8 @@ def _symbols(job: Job, lab: ExactLab) -> Symbols:
     except (OSError, lzma.LZMAError, UnicodeDecodeError):  # not there, or damaged
         output = lab.run(short, LIMIT_S).output
         try:
-            text = zlib.decompressobj(31).decompress(output[output.index(b"\x1f\x8b") :]).decode()
+            text = zlib.decompressobj(31).decompress(output[output.index(b"\x1f\x8b") :], SYMBOLS).decode()
+            read_kallsyms(text)
         except (ValueError, zlib.error):
             raise UserError("the guest did not print its kernel's symbols: see the trial's console log.") from None
         write_bytes(kept, lzma.compress(text.encode(), preset=1))
@@ -176,7 +182,7 @@ class _Labels(dict[str, str]):
 def _write(
     folder: Path, record: dict[str, Any], parts: list[Part], symbols: Symbols, ns_per_instruction: float
 ) -> dict[str, Any]:
-    phases, unknown = [], label(USER)
+    phases, files, unknown = [], {}, label(USER)
     for number, part in enumerate(parts, 1):
         functions, labels = Counter[Function](), _Labels(symbols)
         for address, content, count in part.counts:
@@ -195,7 +201,7 @@ def _write(
                 f"phase {part.event['name']}: calls and instructions have different sums: please report this."
             )
         name = f"{number}-{part.event['name']}"
-        write_text(folder / f"{name}.folded", "".join(f"{stack} {count}\n" for stack, count in sorted(folded.items())))
+        files[f"{name}.folded"] = "".join(f"{stack} {count}\n" for stack, count in sorted(folded.items())).encode()
         one_client = "clients" not in part.event
         phases.append(
             {
@@ -228,6 +234,7 @@ def _write(
             "qemu": lab["qemu"],
             "phases": phases,
         },
+        files,
     )
 
 
@@ -250,8 +257,9 @@ def _waits(part: Part, labels: _Labels, ns_per_tick: float) -> list[dict[str, An
     return sorted((one for one in found if one["ns"] > least), key=lambda one: (-one["ns"], one["stack"]))
 
 
-def _kept(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
-    write_text(folder / "profile.json", json.dumps(found, ensure_ascii=False) + "\n")
+def _kept(folder: Path, found: dict[str, Any], files: Mapping[str, bytes] = MappingProxyType({})) -> dict[str, Any]:
+    text = json.dumps(found, ensure_ascii=False) + "\n"
+    write_together(folder, {**files, "profile.json": text.encode()})
     return found
 
 
@@ -266,7 +274,7 @@ def summary(found: dict[str, Any], most: int = 5) -> str:
         head = f"{phase['name']} ({phase['cache']}): {phase['wall_ns'] / 1e6:.2f} ms"
         lines.append(f"{head} = {phase['instructions']:,} instructions{waited}{missed}")
         waits = Counter[str]()
-        for one in phase["waits"]:
+        for one in phase.get("waits", []):
             waits[f"{one['call'] or 'a thread of the kernel'} waits in {one['function']}"] += one["ns"]
         lines += [f"  {ns / 1e6:>9.2f} ms  {what}" for what, ns in waits.most_common(most)]
         for one in phase["functions"][:most]:
