@@ -136,6 +136,15 @@ def test_a_record_is_found_again_by_its_identity(record, ready, cache):
     assert store.get("", False) is None
 
 
+def test_what_cannot_be_published_is_not_taken_by_committed_code(record, ready, cache):
+    modified = seal(record | {"environment": record["environment"] | {"commit": "3" * 40 + "+"}})
+    store.put(modified)
+    assert store.get(ready.identity, False) == (modified, "cache")
+    assert store.get(ready.identity, False, committed=True) is None
+    store.put(seal(modified | {"environment": record["environment"] | {"commit": "3" * 40}}))
+    assert store.get(ready.identity, False, committed=True)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

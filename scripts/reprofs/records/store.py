@@ -35,17 +35,17 @@ class Found(NamedTuple):
     origin: str
 
 
-def get(identity: str, in_results: bool) -> Found | None:
+def get(identity: str, in_results: bool, committed: bool = False) -> Found | None:
     """The record of this identity; None where there is none. in_results: whether to look into `results/`, too.
 
-    Raises UserError for a published result that was altered.
+    committed: not one that was measured with uncommitted changes, which cannot be published. Raises UserError for a published result that was altered.
     """
     if not identity:
         return None
     try:
         with io.BufferedReader(Unpacking(_file(identity), publication.RECORD)) as packed:
             record = json.loads(packed.read())
-        if _sound(record, identity):
+        if _sound(record, identity) and not (committed and record["environment"]["commit"].endswith("+")):
             return Found(record, CACHE)
     except (OSError, lzma.LZMAError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass  # not there, or damaged: it is measured again, and written anew

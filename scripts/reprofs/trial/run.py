@@ -143,7 +143,7 @@ def take_or_run(one: Ready, output: Path, time_limit_s: float, in_results: bool,
     in_results: whether published results count. draw: whether a record that is taken is checked by a run. Raises
     UserError like `measure`, for an altered result, and when that run measures something else.
     """
-    found = store.get(one.identity, in_results)
+    found = store.get(one.identity, in_results, committed=not version.commit().endswith("+"))
     if found is None:
         store.note(output, "")
         return measure(one, output, time_limit_s), ""
