@@ -272,10 +272,9 @@ def test_recovery_is_all_that_mounts_a_file_system():
 
 def test_a_tree_is_verified_as_long_as_nothing_was_cut_that_changed_it():
     def change(data):
-        plain = {"title": "x", "cache": "warm"}
         names = [("stat", 1), ("remove", 0), ("make-tree", 0), ("create", 1), ("read", 1), ("rename", 1)]
         data["phases"] = [
-            {**plain, "name": f"p{number}", "operation": name, **({"crash": {}} if cut else {})}
+            {"title": name, "cache": "warm", "name": f"p{number}", "operation": name, **({"crash": {}} if cut else {})}
             for number, (name, cut) in enumerate(names)
         ]
 

@@ -282,7 +282,7 @@ class Workload(Descriptor):
             other = seen.setdefault((phase.title, phase.cache), phase.name)
             if other != phase.name:
                 raise wrong(
-                    f"has the phases {other} and {phase.name} with one title, as which tables have them: change one"
+                    f"has the phases {other} and {phase.name} with one title, by which tables know them: change one"
                 )
         return self
 

@@ -38,7 +38,8 @@ class Found(NamedTuple):
 def get(identity: str, in_results: bool, committed: bool = False) -> Found | None:
     """The record of this identity; None where there is none. in_results: whether to look into `results/`, too.
 
-    committed: not one that was measured with uncommitted changes, which cannot be published. Raises UserError for a published result that was altered.
+    committed: not one that was measured with uncommitted changes, which cannot be published. Raises UserError for a
+    published result that was altered.
     """
     if not identity:
         return None
