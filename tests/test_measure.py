@@ -1,6 +1,7 @@
 """`reprofs measure`: how a program gets into the lab, what is said of it there, and how two records are compared."""
 
 import contextlib
+import copy
 import io
 import json
 import os
@@ -317,14 +318,30 @@ def test_an_archive_of_too_much_is_refused_early(tmp_path, monkeypatch):
         archive.take(packed(tmp_path / "root.tar", [("a", "x" * 2000)]), tree_at(tmp_path / "tree"))
 
 
+BLOB = {name: f"sha256:{name}" for name in "mcl"}
+IMAGES = {  # the layer's name -> what is beside it
+    "1": {"manifest.json": [{"Config": "config", "Layers": ["1", "1"]}], "config": {"config": {"Env": ["A=b"]}}},
+    "blobs/sha256/l": {
+        "oci-layout": {"imageLayoutVersion": "1.0.0"},
+        "index.json": {"manifests": [{"digest": BLOB["m"], "platform": {"os": "linux", "architecture": "amd64"}}]},
+        "blobs/sha256/m": {
+            "config": {"digest": BLOB["c"]},
+            "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": BLOB["l"]}] * 2,
+        },
+        "blobs/sha256/c": {"config": {"Env": ["A=b"]}},
+    },
+}
+
+
 @pytest.mark.parametrize("times", [80, pytest.param(5000, marks=pytest.mark.soak)])
-def test_a_damaged_image_is_taken_or_refused_in_one_sentence(tmp_path, times):
+@pytest.mark.parametrize("layer_name", IMAGES, ids=["docker", "oci"])
+def test_a_damaged_image_is_taken_or_refused_in_one_sentence(tmp_path, times, layer_name):
     """What its JSON says, and its bytes; nothing leaves the tree."""
     draw, layer = drawn(), packed(tmp_path / "1", [("etc/old", "old"), ("../a", "x"), ("l", (tarfile.SYMTYPE, ".."))])
     for number in range(times):
-        texts = {"manifest.json": [{"Config": "config", "Layers": ["1", "1"]}], "config": {"config": {"Env": ["A=b"]}}}
+        texts = copy.deepcopy(IMAGES[layer_name])
         name = draw.choice(list(texts))
-        made = {key: json.dumps(value).encode() for key, value in texts.items()} | {"1": layer.read_bytes()}
+        made = {key: json.dumps(value).encode() for key, value in texts.items()} | {layer_name: layer.read_bytes()}
         made[name] = deep(draw) if draw.random() < 0.1 else text_of(mutated(draw, texts[name]))
         with tarfile.open(tmp_path / "root.tar", "w") as tar:
             for key, data in made.items():
