@@ -388,6 +388,15 @@ def test_sentences():
     broken = found[found["broken"]]
     assert words.broken(broken) == "Guarantees were broken by a (lost) and b (wrong name)."
     assert words.broken(broken[:0]) == words.kept([], 0, 0) == words.unpromised([]) == ""
+    assert words.left_out(["none", "all", "without"], None).startswith(
+        "Visited: every state in which none, all or all but one of the writes that no flush followed are on the disk; so"
+        " there is no error bound. Not visited: other subsets, torn writes and a second cut while a state recovers. "
+    )
+    every = words.left_out(["none", "all", "without", "alone", "torn-4k", "torn-512"], 4)
+    assert "While one in 4 states recovered, the power was cut again. Not visited: other subsets. The" in every
+    assert "Not visited: other subsets. The" in words.left_out(["all", "torn-4k"], 1) and "again" not in words.left_out(
+        ["all"], 1
+    )
     assert words.kept(["a", "b"], 5300, 324) == (
         "No guarantee was broken in 5,300 crash states of 324 sequences on a and b."
     )

@@ -127,8 +127,8 @@ def test_sentences():
     told = [rows(failed | ({"fsync_again": 5} if label == "jfs" else {}), label=label) for label in labels]
     said = statistics.flushes(pd.concat(told))
     assert words.failed_write(said) == (
-        "A failed write of data is said by the first fsync on all 6 file systems; the second says ok on all but jfs, "
-        "although the data is not on the disk."
+        "After a write of data failed, the first fsync gives an error on all 6 file systems. The second says ok on all"
+        " but jfs, although the data is not on the disk."
     )
     assert words.failed_write(statistics.flushes(rows(FINE))) == ""
     assert words.rotten(["ext4"], ["btrfs"]) == (

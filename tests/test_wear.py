@@ -111,22 +111,23 @@ def test_what_is_said():
     assert words.least_and_most(found) == [
         "On ssd-worn a byte of the user costs from 8.1 bytes of flash (ext4) to 14 (btrfs). The drive writes each page"
         " 8.0 times.",
-        "On ssd-trim a byte of the user costs 1.0 bytes of flash (ext4). The drive writes each page 1.0 times.",
+        "On ssd-trim the drive writes each page once. A byte of the user costs 1.0 bytes of flash (ext4).",
     ]
     assert words.discards(found) == [
-        "On ssd-trim mkfs discards the whole drive, which then writes each page 1.0 times (ext4). Where mkfs discards"
-        " nothing, and the mount option does: 6.3 times (ext4+discard)."
+        "If mkfs discards the whole drive, ssd-trim writes each page once. If only the mount option discards, it writes"
+        " them 6.3 times."
     ]
     level = found.assign(label=found["label"].replace("btrfs", "btrfs+discard"))[:2]
     assert words.discards(level)[0].endswith(
-        "each page 8.0 times (ext4). Where mkfs discards nothing, and the mount option does: 8.0 times (btrfs+discard)."
+        "each page 8.0 times. If only the mount option discards, it writes them 8.0 times."
     )
-    assert "each page 1.0 times. Where" in words.discards(pd.concat([found[2:], found[2:3].assign(label="xfs")]))[0]
+    several = pd.concat([found[2:], found[3:].assign(label="xfs+discard", inside=7.9)])
+    assert words.discards(several)[0].endswith("writes them 6.3 times (ext4+discard) to 7.9 times (xfs+discard).")
     new = [("ssd-new", "a", "xfs", 1.6), ("ssd-new", "b", "xfs", 1.5)]
     worn = [("ssd-worn", "a", "xfs", 1.01), ("ssd-worn", "b", "ext4", 1.05)]
     verdicts = pd.DataFrame(new + worn, columns=["profile", "operation", "best", "ratio"])
     assert words.rankings(verdicts, "ssd-new") == (
-        "Two operations were timed. The fastest file system is that of ssd-new in 1 on ssd-worn. The next is"
-        " slower by 55 % on ssd-new and 3.0 % on ssd-worn (medians)."
+        "The fastest file system on ssd-new is also the fastest on ssd-worn in 1 of 2 operations. The median lead over"
+        " the next is 55 % on ssd-new and 3.0 % on ssd-worn."
     )
     assert words.rankings(verdicts[:2], "ssd-new") == ""

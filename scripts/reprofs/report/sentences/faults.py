@@ -18,17 +18,17 @@ LEFT_OUT = (
 def failed_write(flushes: pd.DataFrame) -> str:
     """What fsync says of a write of data that failed. flushes: `stats.faults.flushes`.
 
-    `A failed write of data is said by the first fsync on all 11 file systems; the second says ok on all but
+    `After a write of data failed, the first fsync gives an error on all 11 file systems. The second says ok on all but
     ext4+data-journal, although the data is not on the disk.`
     """
     said = flushes[flushes["fsync"] != OK]
     if said.empty:
         return ""
     forgot = said[(said["fsync_again"] == OK) & (said["after"] != "new")]
-    first = f"A failed write of data is said by the first fsync on {_of(said.index, flushes.index)}"
+    first = f"After a write of data failed, the first fsync gives an error on {_of(said.index, flushes.index)}"
     if forgot.empty:
-        return f"{first}, and by the second."
-    return f"{first}; the second says ok on {_of(forgot.index, said.index)}, although the data is not on the disk."
+        return f"{first}, and so does the second."
+    return f"{first}. The second says ok on {_of(forgot.index, said.index)}, although the data is not on the disk."
 
 
 def rotten(silent: Sequence[str], noticed: Sequence[str]) -> str:

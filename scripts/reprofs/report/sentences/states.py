@@ -9,10 +9,36 @@ import pandas as pd
 from reprofs.report.words import count, listing, thousands
 from reprofs.stats.states import KINDS
 
-LEFT_OUT = (
-    "Within the model every state was visited, so there is no error bound. The model leaves out large and aged file"
-    " systems, several processes, disks that break more than one write, and calls that are not listed."
-)
+SUBSETS = {
+    "none": "none",
+    "all": "all",
+    "without": "all but one",
+    "alone": "one alone",
+    "torn-4k": "all with one torn between pages",
+    "torn-512": "all with one torn between sectors",
+}
+
+
+def left_out(subsets: Sequence[str], again: int | None) -> str:
+    """Which states were visited, and which were not. subsets: keys of `SUBSETS`.
+
+    again: the power is cut a second time while every so many-th state recovers; None: never.
+
+    `Visited: every state in which none, all or all but one of the writes that no flush followed are on the disk; so there
+    is no error bound. Not visited: other subsets, torn writes, and a second cut while a state recovers. …`
+    """
+    missing = ["other subsets"]
+    if not any(subset.startswith("torn") for subset in subsets):
+        missing.append("torn writes")
+    if not again:
+        missing.append("a second cut while a state recovers")
+    own = listing([SUBSETS[subset] for subset in subsets], "or")
+    often = f" While one in {again} states recovered, the power was cut again." if again and again > 1 else ""
+    return (
+        f"Visited: every state in which {own} of the writes that no flush followed are on the disk; so there is no error"
+        f" bound.{often} Not visited: {listing(missing)}. The model leaves out large and aged file systems, several"
+        " processes, disks that break more than one write, and calls that are not listed."
+    )
 
 
 def kept(labels: Sequence[str], visited: int, sequences: int) -> str:
