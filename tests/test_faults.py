@@ -131,10 +131,11 @@ def test_sentences():
         " but jfs, although the data is not on the disk."
     )
     assert words.failed_write(statistics.flushes(rows(FINE))) == ""
-    assert words.rotten(["ext4"], ["btrfs"]) == (
+    assert words.rotten(["ext4"], ["btrfs"], 2) == (
         "A flipped bit in a file is read without a word on ext4; an error is given by btrfs."
     )
-    assert words.rotten([], []) == "" and words.unheard([]) == ""
+    assert words.rotten(["ext4", "xfs", "jfs", "udf"], [], 5).endswith(" on 4 of 5 file systems.")
+    assert words.rotten([], [], 1) == "" and words.unheard([]) == ""
     assert statistics.told_by(said.loc["jfs"]) == "first"
     assert statistics.told_by(statistics.flushes(rows(FINE)).loc["ext4"]) == "none"
 

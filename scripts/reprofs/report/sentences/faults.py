@@ -31,12 +31,13 @@ def failed_write(flushes: pd.DataFrame) -> str:
     return f"{first}. The second says ok on {_of(forgot.index, said.index)}, although the data is not on the disk."
 
 
-def rotten(silent: Sequence[str], noticed: Sequence[str]) -> str:
-    """What reading a file with a flipped bit gives.
+def rotten(silent: Sequence[str], noticed: Sequence[str], every: int) -> str:
+    """What reading a file with a flipped bit gives. every: file systems on which it was asked.
 
-    `A flipped bit in a file is read without a word on ext4 and xfs; an error is given by btrfs.`
+    `A flipped bit in a file is read without a word on 10 of 12 file systems; an error is given by btrfs.`
     """
-    parts = [f"a flipped bit in a file is read without a word on {listing(silent)}"] if len(silent) else []
+    where = listing(silent) if len(silent) < 4 else f"{len(silent)} of {every} file systems"
+    parts = [f"a flipped bit in a file is read without a word on {where}"] if len(silent) else []
     parts += [f"an error is given by {listing(noticed)}"] if len(noticed) else []
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""
