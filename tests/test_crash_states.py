@@ -389,8 +389,8 @@ def test_sentences():
     assert words.broken(broken) == "Guarantees were broken by a (lost) and b (wrong name)."
     assert words.broken(broken[:0]) == words.kept([], 0, 0) == words.unpromised([]) == ""
     assert words.left_out(["none", "all", "without"], None).startswith(
-        "Visited: every state in which none, all or all but one of the writes that no flush followed are on the disk; so"
-        " there is no error bound. Not visited: other subsets, torn writes and a second cut while a state recovers. "
+        "Visited: every state in which none, all or all but one of the writes that no flush followed are on the disk;"
+        " so there is no error bound. Not visited: other subsets, torn writes and a second cut while a state recovers. "
     )
     every = words.left_out(["none", "all", "without", "alone", "torn-4k", "torn-512"], 4)
     assert "While one in 4 states recovered, the power was cut again. Not visited: other subsets. The" in every

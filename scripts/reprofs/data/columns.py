@@ -225,6 +225,22 @@ mended       | bool   |    | Whether the block on the disk is right again after 
 checker      | int64  |    | Exit code of the file system's checker then; 0 without one
 what         | string |    | The first thing that was seen, in words
 """,
+    "rot": _IDENTITY
+    + """
+phase       | string |    | Name of the phase
+cache       | string |    | State of the caches before the phase
+page        | int64  |    | Number of the page of the file (4 KiB) of which one copy has another bit
+disk        | int64  |    | Disk of the array that has the copy, from 0
+copies      | int64  |    | Copies of the page on all disks; parity is none
+read        | string |    | What is read of it after the array was started: whole, rotten, an error, or no mount
+read_left   | int64  |    | Rotten copies then
+found       | bool   |    | Whether a scrub finds it, of an array that nobody has read from; empty: no scrub
+scrubbed    | string |    | What is read after the scrub and another start
+scrub_left  | int64  |    | Rotten copies then
+repaired    | string |    | What is read after the repair and another start; empty: no repair beside the scrub
+repair_left | int64  |    | Rotten copies then
+found_again | bool   |    | Whether another scrub finds it then
+""",
     "clients": _IDENTITY
     + """
 phase    | string |       | Name of the phase

@@ -33,7 +33,7 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
 
     Phases get `samples` (of fio and rsync) and `flush` (of fio: the flushes that it timed), checks `survivors`: files
     after a power cut or an outage. Phases of engine history get `calls`, of engine states `states`, of engine faults
-    `faults`. A record whose
+    `faults`, of engine rot `rot`. A record whose
     output cannot be parsed has failed, whatever its programs' exit codes were. `planned` maps (phase, cache) to the
     phase in the plan.
     """
@@ -143,7 +143,21 @@ def faults(output: str) -> list[dict]:
     return rows
 
 
-VISITED = {"states": states, "faults": faults}
+def rot(output: str) -> list[dict]:
+    """The rows of the table rot that engine rot wrote, one for each copy that rotted.
+
+    Raises ValueError for a line that is none, such as the rest of one that was cut off.
+    """
+    rows = []
+    for line in output.splitlines():
+        told = json.loads(line)
+        row = {key: told[key] for key in ("page", "disk", "copies", "read_left")}
+        row |= {key: told.get(key) for key in ("found", "scrub_left", "repair_left", "found_again")}
+        rows.append(row | {key: _error(told[key]) if key in told else None for key in ("read", "scrubbed", "repaired")})
+    return rows
+
+
+VISITED = {"states": states, "faults": faults, "rot": rot}
 
 
 def _error(told: int | str) -> str:

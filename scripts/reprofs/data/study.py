@@ -39,6 +39,7 @@ class Tables:
     samples: pd.DataFrame
     states: pd.DataFrame
     faults: pd.DataFrame
+    rot: pd.DataFrame
     clients: pd.DataFrame
     calls: pd.DataFrame
     latency: pd.DataFrame
@@ -139,7 +140,7 @@ class _Late:
 
 
 # Large, and few ask for them; or not in an import.
-for _name in ("samples", "states", "faults", "clients", "calls", "latency", "environment"):
+for _name in ("samples", "states", "faults", "rot", "clients", "calls", "latency", "environment"):
     setattr(Tables, _name, _Late(_name))
 
 
@@ -209,7 +210,7 @@ def load_import(folder: str | Path) -> Tables:
         entry.phases.append(Phase.model_construct(name=phase, title=phase, cache=cache))
     absent: dict = {
         part: f"{name} has no table {part}: the output of {made['format']} has only times of whole phases."
-        for part in ("samples", "states", "faults", "clients", "calls", "latency")
+        for part in ("samples", "states", "faults", "rot", "clients", "calls", "latency")
     }
     absent["environment"] = f"{name} has no environment: the output of {made['format']} says nothing of the machine."
     return Tables(

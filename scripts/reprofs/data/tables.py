@@ -1,7 +1,7 @@
 """Raw records -> tidy tables.
 
 `build` reads the plan of a study and the raw record of each of its trials and writes, for identical input, identical
-bytes: trials, phases, samples, states, faults, clients and latency.parquet, study.json, dictionary.csv.
+bytes: trials, phases, samples, states, faults, rot, clients and latency.parquet, study.json, dictionary.csv.
 environment.json describes the hosts and the lab, and records.sha256 lists the records (as sha256sum does): both differ
 from run to run. `reprofs.data.study` reads the folder back.
 """

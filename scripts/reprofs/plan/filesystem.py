@@ -268,6 +268,7 @@ class Filesystem(PlannedFilesystem, Descriptor):
     recover: list[Command] = Field([], description="Before the mount after a power cut, and timed with it")
     outage: Comeback | None = Field(None, description="How a server is lost and comes back, for workloads that ask")
     check: list[Command] = []
+    scrub: list[Command] = Field([], description="Mounted, reads every copy; exit code 0: all is well, 1: not")
     blocks: list[Command] = Field(
         [], description="Unmounted, print which blocks are of which kind: lines `unit BYTES` and `FIRST LAST KIND`"
     )

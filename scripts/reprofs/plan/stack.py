@@ -99,6 +99,8 @@ class Layer(Promising, Descriptor):
         [], description="Run where caches are dropped, unmounted: what the layer itself keeps in memory"
     )
     fault: Fault | None = None
+    scrub: list[Command] = Field([], description="Mounted, reads every copy; exit code 0: all is well, 1: not")
+    repair: list[Command] = Field([], description="Makes the copies agree, where the scrub does not")
     stop: list[Command] = Field([], description="Takes the layer down and leaves what is on the disks")
     assemble: list[Command] = Field([], description="Brings it back from what is on the disks, also after a power cut")
     teardown: list[Command] = Field([], description="After stop, at the end: wipes what is left on the disks")
@@ -137,8 +139,8 @@ class Commands:
     packages, modules: what they need; makes: the paths in /dev that they create; build, fault, teardown: commands
     (lists of words); stop, assemble: take it down and bring it back from what the disks hold; readback, faulted:
     (command, expressions that its output must match), before and after the fault; resync: files that say idle once the
-    redundancy is complete; rebuild: the same for a spare, or empty; cold: empties the layers' own caches
-    in memory; devices, layout, mount: for the file system; check: in the place of its own.
+    redundancy is complete; rebuild: the same for a spare, or empty; scrub, repair: of all copies; cold: empties the
+    layers' own caches in memory; devices, layout, mount: for the file system; check: in the place of its own.
     """
 
     devices: list[str]
@@ -155,6 +157,8 @@ class Commands:
     fault: list[list[str]] = field(default_factory=list)
     faulted: list[tuple[list[str], list[str]]] = field(default_factory=list)
     rebuild: str = ""
+    scrub: list[list[str]] = field(default_factory=list)
+    repair: list[list[str]] = field(default_factory=list)
     stop: list[list[str]] = field(default_factory=list)
     assemble: list[list[str]] = field(default_factory=list)
     teardown: list[list[str]] = field(default_factory=list)
@@ -220,6 +224,8 @@ class Stack(PlannedStack):
             made.readback += checks(layer.readback)
             made.faulted += checks(fault.readback if fault else layer.readback)
             made.cold += lines("cold", layer.cold)
+            made.scrub += lines("scrub", layer.scrub)
+            made.repair += lines("repair", layer.repair)
             if fault:
                 made.fault, made.rebuild = lines("run", fault.run), fault.rebuild
             stop = lines("stop", layer.stop)

@@ -36,7 +36,11 @@ from reprofs.plan.parts import (
     wrong,
 )
 
-VISITS = ("states", "faults")  # programs of the engine that mount a file system again and again; their tables, too
+VISITS = (
+    "states",
+    "faults",
+    "rot",
+)  # programs of the engine that mount a file system again and again; their tables, too
 ZEROS = "--zeros"  # of a program of the engine: all that it writes is zeros
 TREE = ("files", "directories", "fan_out", "size_median", "size_sigma", "size_max")
 WORKERS = "workers"  # the size of a workload whose work grows with it, done side by side
@@ -219,7 +223,7 @@ class Phase(Part):
 
     @property
     def visits(self) -> str:
-        """The table of what it finds, if it visits crash states (engine states) or faults (engine faults)."""
+        """The table of what it finds, if it visits crash states (engine states), faults or rot."""
         return next((name for name in VISITS if (self.run or "").startswith(f"engine {name} ")), "")
 
 
@@ -296,7 +300,8 @@ class Workload(Descriptor):
     @model_validator(mode="after")
     def _has_room(self) -> "Workload":
         small = [f"{name} {scale.device_mib}" for name, scale in self.scales if scale.device_mib < ROOM_MIB]
-        if small and not self.fills():  # what is filled is as large as its content
+        timed = any(phase.timed for phase in self.phases)
+        if small and timed and not self.fills():  # what is filled is as large as its content
             raise wrong(f"has a device_mib below {ROOM_MIB}, where Btrfs waits for room ({small[0]}): leave it out")
         return self
 

@@ -111,6 +111,12 @@ CONTENTS = (
         always,
     ),
     Topic(
+        "rot",
+        "Which arrays notice a rotten bit, which mend it, and which spread it?",
+        when.rotten,
+        always,
+    ),
+    Topic(
         "labs",
         "Do two labs rank file systems alike, and do the models behave as they say?",
         any_of(when.several_labs, when.modelled_disks, when.modelled_networks),

@@ -64,6 +64,11 @@ def faulty(plan: Plan) -> bool:
     return any(phase.visits == "faults" for phase in _phases(plan))
 
 
+def rotten(plan: Plan) -> bool:
+    """A bit of one disk of an array is another."""
+    return any(phase.visits == "rot" for phase in _phases(plan))
+
+
 def timed(plan: Plan) -> bool:
     """Times are a result: some phases last as long as their workload says."""
     return any(phase.timed for phase in _phases(plan))

@@ -46,7 +46,7 @@ class Study(Tables):
     def __repr__(self) -> str:
         text = io.StringIO()
         print(textwrap.fill(f"Study {self.plan.study.name}: {self.plan.study.question}"), file=text)
-        for name in ("trials", "phases", "samples", "states", "faults", "clients", "calls", "latency"):
+        for name in ("trials", "phases", "samples", "states", "faults", "rot", "clients", "calls", "latency"):
             rows = f"{len(getattr(self, name)):9,} rows" if self.has(name) else "not in this import"
             print(f"  {name:8} {rows}", file=text)
         names = ", ".join(field.name for field in fields(Results))

@@ -321,13 +321,26 @@ def what_was_built_is_assembled_again(setup: Setup) -> str:
 @of(Workload)
 def crash_states_are_of_their_own_disk(setup: Setup) -> str:
     """A phase with engine states or engine faults."""
-    visits, crash = any(phase.visits for phase in setup.workload.phases), setup.profile.backing == CRASH
+    visits = any(phase.visits in ("states", "faults") for phase in setup.workload.phases)
+    crash = setup.profile.backing == CRASH
     if visits and not crash:
         return f"{_load(setup)} visits crash states or faults; {setup.cell.profile} has none: choose the model crash."
     if crash and not visits:
         return f"device model {setup.cell.profile} is for crash states and faults: choose such a workload, or ssd."
     if crash and (setup.stack.name != "single" or setup.filesystem.hosts or not setup.filesystem.device):
         return f"{_load(setup)} has one disk: choose the stack single, and a file system on a device of its own."
+    return ""
+
+
+@of(Workload)
+def rot_is_of_disks_in_a_guest(setup: Setup) -> str:
+    """A phase with engine rot writes to the disks themselves."""
+    if not any(phase.visits == "rot" for phase in setup.workload.phases):
+        return ""
+    if not setup.lab.in_guest:
+        return f"{_load(setup)} changes bits of the disks themselves, which only guests have: choose the lab exact."
+    if setup.filesystem.hosts or not setup.filesystem.device:
+        return f"{_load(setup)} changes bits of the disks themselves: choose a file system on devices of its own."
     return ""
 
 

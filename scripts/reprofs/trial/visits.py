@@ -1,10 +1,11 @@
-"""What engine states and engine faults must know of a file system that they mount again and again."""
+"""What engine states, engine faults and engine rot must know of a file system that they mount again and again."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
 
+from reprofs.plan.stack import Commands
 from reprofs.plan.workload import Phase
 from reprofs.records.protocol import MOUNTPOINT
 from reprofs.trial.outages import Lines
@@ -14,18 +15,24 @@ from reprofs.trial.setup import Setup
 def remounting(phase: Phase, setup: Setup, lines: Callable[..., Lines], checker: Lines) -> list[str]:
     """Arguments of a phase: how it is mounted, unmounted, repaired, checked, what it promises or where its blocks are.
 
-    There are none for a phase of another kind. A mount by one plain command, beside the scan for devices of
-    which there is only one, is made by a system call.
+    Or which disks an array has, how it is started, stopped, scrubbed and repaired. There are none for a phase of
+    another kind. A mount by one plain command, beside the scan for devices of which there is only one, is made by a
+    system call.
     lines: (key, templates) -> commands, as for all of the file system's.
     """
     if not phase.visits:
         return []
     filesystem = setup.filesystem
-    mounts = lines("mount", filesystem.mount)
+    mounts, unmounts = lines("mount", filesystem.mount), lines("unmount", filesystem.unmount)
+    if phase.visits == "rot":
+        stack = setup.commands or Commands([])
+        scripts = {"mount": stack.assemble + mounts, "unmount": unmounts + stack.stop}
+        scripts |= {"scrub": lines("scrub", filesystem.scrub) + stack.scrub, "repair": stack.repair}
+        return ["--mountpoint", MOUNTPOINT, "--disks", " ".join(setup.paths), *_words(scripts)]
     *scans, last = mounts or [[]]
     plain = last[:4] == ["mount", "-t", filesystem.type, "-o"] and len(last) == 7
     scripts = {"recover": lines("recover", filesystem.recover), "checker": checker}
-    scripts["unmount"] = lines("unmount", filesystem.unmount)
+    scripts["unmount"] = unmounts
     found = ["--mountpoint", MOUNTPOINT]
     if plain and all(scan[1:3] == ["device", "scan"] for scan in scans):
         found += ["--type", filesystem.type or "", "--options", last[4]]
@@ -36,6 +43,8 @@ def remounting(phase: Phase, setup: Setup, lines: Callable[..., Lines], checker:
     else:
         given = None if setup.variant.promise else filesystem.promises
         found += ["--promises", ",".join(given.words() if given else []) or "none"]
-    for name, own in scripts.items():
-        found += [f"--{name}", "\n".join(map(shlex.join, own))] if own else []
-    return found
+    return found + _words(scripts)
+
+
+def _words(scripts: dict[str, Lines]) -> list[str]:
+    return [word for name, own in scripts.items() if own for word in (f"--{name}", "\n".join(map(shlex.join, own)))]

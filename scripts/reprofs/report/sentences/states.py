@@ -24,8 +24,8 @@ def left_out(subsets: Sequence[str], again: int | None) -> str:
 
     again: the power is cut a second time while every so many-th state recovers; None: never.
 
-    `Visited: every state in which none, all or all but one of the writes that no flush followed are on the disk; so there
-    is no error bound. Not visited: other subsets, torn writes, and a second cut while a state recovers. …`
+    `Visited: every state in which none, all or all but one of the writes that no flush followed are on the disk; so
+    there is no error bound. Not visited: other subsets, torn writes, and a second cut while a state recovers. …`
     """
     missing = ["other subsets"]
     if not any(subset.startswith("torn") for subset in subsets):
@@ -35,9 +35,9 @@ def left_out(subsets: Sequence[str], again: int | None) -> str:
     own = listing([SUBSETS[subset] for subset in subsets], "or")
     often = f" While one in {again} states recovered, the power was cut again." if again and again > 1 else ""
     return (
-        f"Visited: every state in which {own} of the writes that no flush followed are on the disk; so there is no error"
-        f" bound.{often} Not visited: {listing(missing)}. The model leaves out large and aged file systems, several"
-        " processes, disks that break more than one write, and calls that are not listed."
+        f"Visited: every state in which {own} of the writes that no flush followed are on the disk; so there is no"
+        f" error bound.{often} Not visited: {listing(missing)}. The model leaves out large and aged file systems,"
+        " several processes, disks that break more than one write, and calls that are not listed."
     )
 
 

@@ -92,4 +92,5 @@ def rankings(verdicts: pd.DataFrame, first: str) -> str:
     leads = verdicts.groupby("profile", sort=False)["ratio"].median()
     ends = dict.fromkeys([first, leads.idxmin()])
     lead = listing(f"{slower(leads[profile])} on {profile}" for profile in ends)
-    return f"The fastest file system on {first} is also the fastest {listing(same)}. The median lead over the next is {lead}."
+    told = f"The fastest file system on {first} is also the fastest {listing(same)}."
+    return f"{told} The median lead over the next is {lead}."

@@ -1,0 +1,56 @@
+"""Sentences on a rotten bit on one disk of an array: who reads it, who mends it, who spreads it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from reprofs.report.words import listing
+
+LEFT_OUT = (
+    "One block of data rots at a time, on a new array, and nothing is written meanwhile. Rotten parity and metadata,"
+    " and disks that fail beside, were not asked."
+)
+
+
+def silent(arrays: pd.DataFrame) -> str:
+    """Who gives a program the wrong bit. arrays: `stats.rot.by_array`.
+
+    `A program reads the wrong bit without an error from ext4 (md-raid1 in 4 of 8 cases). Never from btrfs.`
+    """
+    wrong, never = arrays[arrays["rotten"] > 0], _whole(arrays, arrays["rotten"] == 0)
+    told = [f"A program reads the wrong bit without an error from {_where(wrong, 'rotten')}."] if len(wrong) else []
+    told += [f"{'Never' if told else 'No program reads the wrong bit'} from {listing(never)}."] if never else []
+    return " ".join(told)
+
+
+def ended(arrays: pd.DataFrame) -> list[str]:
+    """What scrub and repair make of it.
+
+    `Scrub or repair mends it on btrfs (btrfs-raid1).` `Repair spreads it on ext4 (md-raid5): afterwards …`
+    """
+    told = []
+    for end, text in (
+        ("mended", "Scrub or repair mends it on {}."),
+        ("spread", "Repair spreads it on {}: afterwards nothing knows the bit that was written."),
+        ("remains", "Scrub finds it and cannot mend it on {}."),
+    ):
+        rows = arrays[arrays[end] > 0]
+        told += [text.format(_where(rows, end))] if len(rows) else []
+    return told
+
+
+def _whole(arrays: pd.DataFrame, chosen: pd.Series) -> list[str]:
+    """Labels for which this holds on all stacks."""
+    by_label = chosen.groupby(level="label").all()
+    return list(by_label[by_label].index)
+
+
+def _where(rows: pd.DataFrame, column: str) -> str:
+    told = []
+    for label, own in rows.groupby(level="label", sort=False):
+        stacks = []
+        for (stack, _), row in own.iterrows():
+            part = "" if row[column] == row["copies"] else f" in {row[column]} of {row['copies']} cases"
+            stacks.append(f"{stack}{part}")
+        told.append(f"{label} ({listing(stacks)})")
+    return listing(told)

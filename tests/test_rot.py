@@ -1,0 +1,127 @@
+"""Rot on arrays: arguments, job, table, outcomes, sentences, and two arrays in the guest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from helpers import CATALOG, cell, rendered
+from reprofs.data import outputs
+from reprofs.errors import UserError
+from reprofs.records.raw import parse_events, status
+from reprofs.report.sentences import rot as words
+from reprofs.stats import rot as statistics
+from reprofs.trial.job import render
+from reprofs.trial.resolve import resolve
+
+READ = {"page": 0, "disk": 1, "copies": 1, "read": "rotten", "read_left": 1}
+SCRUBBED = READ | {"found": True, "scrubbed": "rotten", "scrub_left": 1}
+REPAIRED = SCRUBBED | {"repaired": "rotten", "repair_left": 1, "found_again": False}
+
+
+def rows(*told: dict, label: str = "ext4", stack: str = "md-raid5") -> pd.DataFrame:
+    text = "\n".join(json.dumps(row) for row in told)
+    return pd.DataFrame([{"label": label, "stack": stack, "phase": "rot", **row} for row in outputs.rot(text)])
+
+
+def test_rows_have_names_of_errors_and_empty_cells():
+    (row,) = outputs.rot(json.dumps(READ | {"read": "5"}))
+    assert row["read"] == "EIO" and row["found"] is row["repaired"] is None
+    with pytest.raises(ValueError):
+        outputs.rot('{"page":0,')
+
+
+@pytest.mark.parametrize(
+    ("told", "end"),
+    [
+        (READ, "not asked"),
+        (SCRUBBED | {"scrub_left": 0}, "mended"),
+        (SCRUBBED, "remains"),
+        (SCRUBBED | {"found": False}, "spread"),  # no scrub finds it, so nobody ever will
+        (REPAIRED, "spread"),  # the parity follows the rotten data
+        (REPAIRED | {"repair_left": 0}, "mended"),
+        (REPAIRED | {"found_again": True}, "remains"),
+        (REPAIRED | {"copies": 2, "repair_left": 2, "found_again": True}, "spread"),  # a checksum knows, and no copy
+    ],
+)
+def test_how_a_case_ends(told, end):
+    assert statistics.cases(rows(told)).end.tolist() == [end]
+
+
+def test_cases_are_counted_by_array():
+    found = statistics.cases(pd.concat([rows(REPAIRED, REPAIRED | {"read": "5"}), rows(READ, stack="single")]))
+    arrays = statistics.by_array(found)
+    assert arrays.loc[("md-raid5", "ext4")].tolist() == [2, 0, 1, 1, 2, 0, 2, 0]
+    assert arrays.loc[("single", "ext4")].fillna(-1).tolist() == [1, 0, 1, 0, -1, 0, 0, 0]
+
+
+def test_sentences():
+    both = [rows(REPAIRED, REPAIRED | {"read": "whole", "repair_left": 0})]
+    both += [rows(SCRUBBED | {"read": "whole", "scrub_left": 0}, label="btrfs", stack="btrfs-raid1")]
+    arrays = statistics.by_array(statistics.cases(pd.concat(both)))
+    assert words.silent(arrays) == (
+        "A program reads the wrong bit without an error from ext4 (md-raid5 in 1 of 2 cases). Never from btrfs."
+    )
+    assert words.silent(arrays[1:]) == "No program reads the wrong bit from btrfs."
+    assert words.ended(arrays) == [
+        "Scrub or repair mends it on ext4 (md-raid5 in 1 of 2 cases) and btrfs (btrfs-raid1).",
+        "Repair spreads it on ext4 (md-raid5 in 1 of 2 cases): afterwards nothing knows the bit that was written.",
+    ]
+    assert words.ended(arrays[:0]) == []
+
+
+def array(filesystem: str, stack: str, **changes):
+    return cell(filesystem, **{"stack": stack, "workload": "rot", "profile": "ram", **changes})
+
+
+def test_the_job_says_how_the_array_is_started_and_scrubbed():
+    (line,) = (line for line in rendered(array("ext4", "md-raid1")).text().splitlines() if "name=rot\t" in line)
+    assert "arg=--mount\targ=mdadm --assemble" in line and "mdadm --stop /dev/md127\t" in line
+    assert "arg=--scrub\targ=sh -c 'echo check" in line and "arg=--repair\targ=sh -c 'echo repair" in line
+    (line,) = (line for line in rendered(array("ext4", "single")).text().splitlines() if "name=rot\t" in line)
+    assert "--scrub" not in line and "--repair" not in line
+
+
+@pytest.mark.parametrize(("lab", "filesystem"), [("host", "ext4"), ("exact", "tmpfs")])
+def test_where_no_bit_can_be_changed(lab, filesystem):
+    with pytest.raises(UserError, match="changes bits of the disks themselves"):
+        rendered(array(filesystem, "single", lab=lab))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"), [(["--bytes", "5000"], "a multiple of 4096"), (["--pages", "0"], "--pages")]
+)
+def test_wrong_arguments(engine, arguments, sentence):
+    done = subprocess.run([str(engine), "rot", "--check", *arguments], capture_output=True, text=True)
+    assert done.returncode == 2 and sentence in done.stderr and len(done.stderr) < 300
+
+
+def test_md_spreads_what_btrfs_mends(guest):
+    """A mirror without checksums gives the wrong bit away from one of its disks, and its repair copies the first one.
+
+    A mirror with checksums gives the right one, from whichever disk.
+    """
+
+    def met(filesystem: str, variant: str, stack: str) -> pd.DataFrame:
+        setup = resolve(array(filesystem, stack, variant=variant), CATALOG)
+        run = setup.workload.phases[0].run.replace("{pages}", "1")
+        phases = [setup.workload.phases[0].model_copy(update={"run": run})]
+        setup = replace(
+            setup, workload=setup.workload.model_copy(update={"phases": phases}).known_as("rot", "rot.yaml")
+        )
+        lab = setup.lab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
+        outcome = lab.run(render(setup, 1), 600.0, setup.disks)
+        events = parse_events(outcome.output)
+        assert status(outcome.ending, events, outcome.console, 600.0)[0] == "ok"
+        (phase,) = (event for event in events if event.get("event") == "phase")
+        found = [{"label": filesystem, "stack": stack, **row} for row in outputs.rot(phase["output"])]
+        return statistics.cases(pd.DataFrame(found)).set_index("disk")
+
+    md = met("ext4", "default", "md-raid1")
+    assert sorted(md["given"]) == ["rotten", "whole"] and md["found"].all()
+    assert md["end"].to_dict() == {0: "spread", 1: "mended"}
+    btrfs = met("btrfs", "none", "btrfs-raid1@2")
+    assert set(btrfs["given"]) == {"whole"} and btrfs["found"].all() and set(btrfs["end"]) == {"mended"}
