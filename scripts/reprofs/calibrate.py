@@ -59,7 +59,8 @@ def _rounds(flush: Path | None) -> list[dict[str, float]]:
         raise UserError(f"calibrate did not end in {LIMIT_S} s: try again while the machine is idle.") from None
     if done.returncode:
         said = done.stderr.strip() or f"it ended with {done.returncode}"
-        raise UserError(f"calibrate failed: {middle(said)}: name a folder with --flush where files can be made.")
+        todo = f"free space in {flush}, or name another folder with --flush" if flush else "try again"
+        raise UserError(f"calibrate failed: {middle(said)}: {todo}.")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
