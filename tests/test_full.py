@@ -17,7 +17,7 @@ from reprofs.cli import trials
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
 from reprofs.plan.catalog import Catalog
-from reprofs.publish import runs
+from reprofs.publish import runs, write
 from reprofs.recorder import record
 from reprofs.records import publication
 from reprofs.trial import profile, state
@@ -197,12 +197,13 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(what, disk, tmp_path, gu
     words = [str(word).format(disk=full, tmp=other, head=head(), **given) for word in words]
     places = {"TMPDIR": full / "tmp", "REPROFS_CACHE": full / "cache"}
     environment = os.environ | {name: str(places[name]) for name in variables}
-    before = (ROOT / "envs/lab.lock").read_bytes()
+    before, there = (ROOT / "envs/lab.lock").read_bytes(), (ROOT / "site").exists()
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
     said = [line for line in done.stderr.splitlines() if line.startswith("reprofs: ")]
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert len(said) == 1 and str(full) in said[0] and len(said[0]) < 400
     assert "free" in said[0] and ("No space left" in said[0] or "are needed" in said[0] or "not enough" in said[0])
+    assert (ROOT / "site").exists() == there  # which a command makes in the checkout
     assert not [*other.iterdir(), *(full / "out").iterdir(), *(full / "tmp").iterdir()]
     assert not [path for path in (full / "cache").glob("*/*") if path.suffix == ".partial" or path.name[0] == "."]
     assert (ROOT / "envs/lab.lock").read_bytes() == before
@@ -255,9 +256,9 @@ def profiled(folder: Path) -> None:
     trials.command["profile"].run(argparse.Namespace(**given))
 
 
-@pytest.mark.parametrize("write", [image, recording, beside, profiled])
+@pytest.mark.parametrize("output", [image, recording, beside, profiled])
 @pytest.mark.parametrize("earlier", [False, True])
-def test_a_disk_that_gets_full_at_the_end_leaves_nothing(write, earlier, disk, monkeypatch):
+def test_a_disk_that_gets_full_at_the_end_leaves_nothing(output, earlier, disk, monkeypatch):
     """There was room when the command began. An earlier output stays."""
     reason = {"reason": "x" * MIB, "phases": []}
     monkeypatch.setattr(files, "check_writable", lambda _: None)
@@ -266,17 +267,41 @@ def test_a_disk_that_gets_full_at_the_end_leaves_nothing(write, earlier, disk, m
     target = out / "new/it"
     if earlier:
         target.parent.mkdir()
-        if write is image:
+        if output is image:
             target.write_text("before")
-        elif write is not recording:  # which refuses to replace one
+        elif output is not recording:  # which refuses to replace one
             target.mkdir()
             (target / "profile.json").write_text("before")
     there = {path: path.is_file() and path.read_bytes() for path in out.rglob("*")}
     disk(8192)
     with pytest.raises((UserError, OSError), match="No space left on device") as error:
-        write(target)
+        output(target)
     assert str(out) in str(error.value)
     assert there == {path: path.is_file() and path.read_bytes() for path in out.rglob("*")}
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_no_result_stays_that_the_log_has_not(earlier, tmp_path, monkeypatch):
+    def make(_work, _lock, _rendered, folder):
+        folder.mkdir()
+        (folder / "ABOUT.md").write_text("new")
+
+    def append(folder):
+        assert (folder / "ABOUT.md").read_text() == "new"
+        raise UserError("LOG cannot be written: No space left on device.")
+
+    publication.unpack(ROOT / "results/quick", publication.read(ROOT / "results/quick"), tmp_path / "work")
+    for name, value in {"make": make, "foreign": lambda *_: "", "place": lambda name: tmp_path / name}.items():
+        monkeypatch.setattr(write, name, value)
+    monkeypatch.setattr(write.log, "append", append)
+    folder = tmp_path / "results/quick"
+    if earlier:
+        folder.mkdir(parents=True)
+        (folder / "ABOUT.md").write_text("before")
+    with pytest.raises(UserError, match="LOG cannot be written"):
+        write._write(tmp_path / "work", tmp_path / "lab.lock", "c" * 40)
+    assert [path.read_text() for path in (tmp_path / "results").rglob("ABOUT.md")] == ["before"] * earlier
+    assert len(list((tmp_path / "results").iterdir())) == earlier
 
 
 def test_a_compiler_on_a_full_disk_says_that(disk, tmp_path, monkeypatch):
