@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from reprofs.cli import trials
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
 from reprofs.plan.catalog import Catalog
-from reprofs.publish import runs, write
+from reprofs.publish import runs, sealed, write
 from reprofs.recorder import record
 from reprofs.records import publication
 from reprofs.trial import profile, state
@@ -302,6 +303,20 @@ def test_no_result_stays_that_the_log_has_not(earlier, tmp_path, monkeypatch):
         write._write(tmp_path / "work", tmp_path / "lab.lock", "c" * 40)
     assert [path.read_text() for path in (tmp_path / "results").rglob("ABOUT.md")] == ["before"] * earlier
     assert len(list((tmp_path / "results").iterdir())) == earlier
+
+
+def test_an_archive_that_cannot_be_unpacked_names_the_full_disk(disk, tmp_path):
+    top = tmp_path / "reprofs-quick"
+    shutil.copytree(ROOT / "results/quick", top / "checkout/results/quick")
+    (top / "verify").touch()
+    (top / sealed.SUMS).write_text("".join(f"{files.sha256(top / name)}  {name}\n" for name in sealed.listed(top)))
+    with tarfile.open(tmp_path / "quick.tar.xz", "w:xz", preset=0) as packed:
+        for name in (*sealed.listed(top), sealed.SUMS):
+            packed.add(top / name, f"{top.name}/{name}")
+    full = disk(8192)
+    with pytest.raises(UserError) as error:
+        sealed.result_of(tmp_path / "quick.tar.xz", full / "tmp")
+    assert str(error.value).startswith(f"{full}/tmp cannot be written: No space left on device; free space or choose")
 
 
 def test_a_compiler_on_a_full_disk_says_that(disk, tmp_path, monkeypatch):
