@@ -258,6 +258,8 @@ def test_a_folder_takes_the_place_of_another_in_one_step(moment, tmp_path, monke
     (tmp_path / "it/old").touch()
     if moment == "renameat2":
         monkeypatch.setattr(workplace._LIBC, "renameat2", lambda *_: -1)
+    removed, remove = [], shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", lambda path, **how: (removed.append(path), remove(path, **how)))
     with contextlib.suppress(KeyboardInterrupt), workplace.beside(tmp_path) as held:
         (held / "it").mkdir()
         (held / "it/new").touch()
@@ -265,6 +267,7 @@ def test_a_folder_takes_the_place_of_another_in_one_step(moment, tmp_path, monke
             raise KeyboardInterrupt
         workplace.put(held / "it", tmp_path / "it")
     assert [path.name for path in tmp_path.rglob("*")] == ["it", "old" if moment == "interrupt" else "new"]
+    assert (tmp_path / "it" in removed) == (moment == "renameat2"), "it is there all the time where that is possible"
 
 
 def test_the_file_that_python_tries_a_temporary_folder_with_is_removed(tmp_path, somewhere):

@@ -107,9 +107,9 @@ def check_writable(path: Path) -> None:
     Room for the result is reserved and given back, which no quota or limit of this process lets pass unseen. No folder
     is made: the work may fail.
     """
-    if path.is_dir():
-        raise UserError(f"{path} is a folder: name a file in it.")
     try:
+        if path.is_dir():
+            raise UserError(f"{path} is a folder: name a file in it.")
         for folder in path.absolute().parents:
             with contextlib.suppress(FileNotFoundError):
                 folder.lstat()
