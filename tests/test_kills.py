@@ -305,6 +305,24 @@ MAY = {
 }
 
 
+def test_a_process_ends_with_the_one_that_started_it():
+    """Also when that is killed, and nobody cleans up."""
+    code = (
+        "import os, signal, subprocess\n"
+        "from reprofs.workplace import end_with_parent\n"
+        "child = subprocess.Popen(['sleep', '60'], preexec_fn=end_with_parent, stdout=subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    child, until = Path("/proc", done.stdout.strip(), "stat"), time.monotonic() + 20
+    assert done.returncode == -signal.SIGKILL and child.parent.name.isdecimal()
+    with contextlib.suppress(OSError):  # it is gone, or nobody has asked how it ended
+        while child.read_text().rpartition(") ")[2][0] != "Z":
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
 def test_nothing_but_workplaces_makes_temporary_folders_or_processes_that_stay():
     package, found = ROOT / "scripts/reprofs", {}
     for path in sorted(package.rglob("*.py")):
