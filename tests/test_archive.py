@@ -98,6 +98,27 @@ def test_an_altered_a_missing_and_a_strange_file_are_named(top, tmp_path, name, 
     says(packed(), "strange' is not in SHA256SUMS")
 
 
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("LARGEST", "unpacks to more than 900 bytes: get it again"),
+        ("SMALL", "has 901 bytes, more than 900: get the archive again"),
+        ("FILES", "twice, or too many files: get it again"),
+    ],
+)
+def test_a_huge_archive_is_refused(limit, words, top, tmp_path, monkeypatch):
+    """Of files that are not unpacked, too; one of the result is small."""
+    (top / "checkout/results/small/cells.csv").write_bytes(bytes(901))
+    note(top)
+    archive._pack(top, tmp_path / "one.tar.xz")
+    (tmp_path / "into").mkdir()
+    sealed.result_of(tmp_path / "one.tar.xz", tmp_path / "into")
+    (tmp_path / "again").mkdir()
+    monkeypatch.setattr(sealed, limit, 3 if limit == "FILES" else 900)
+    with pytest.raises(UserError, match=words):
+        sealed.result_of(tmp_path / "one.tar.xz", tmp_path / "again")
+
+
 def test_what_is_no_archive_is_refused(top, tmp_path, reprofs, says):
     (tmp_path / "text").write_text("not an archive")
     says(reprofs("verify", tmp_path / "text"), "is not an archive, or is incomplete")

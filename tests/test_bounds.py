@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import lzma
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -78,6 +79,28 @@ def test_members_that_no_plan_names_are_refused(what, add, tmp_path):
     with pytest.raises(UserError, match="is not named by the result's plan, or larger"):
         publication.unpack(folder, publication.read(folder), into)
     assert not list(tmp_path.rglob("x.json")) and sum(path.stat().st_size for path in into.rglob("*")) < 4 << 20
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_a_member_that_the_plan_names_is_a_file(kind, add, tmp_path):
+    publication.unpack(QUICK, publication.read(QUICK), tmp_path / "all")
+    plan = (tmp_path / "all" / publication.PLAN).read_bytes()
+    odd = of_kind(f"raw/{FIRST}.json", kind, publication.PLAN)
+    folder = add(packed((publication.PLAN, plan), (odd, b"")), "records-1.tar.xz")
+    with pytest.raises(UserError, match=re.escape(f"raw/{FIRST}.json' is not named by the result's plan, or larger")):
+        publication.unpack(folder, publication.read(folder), tmp_path / "into")
+
+
+def test_members_that_are_too_much_together_are_refused(tmp_path, monkeypatch):
+    """Each of them may be so large."""
+    publication.unpack(QUICK, publication.read(QUICK), tmp_path / "all")
+    sizes = [path.stat().st_size for path in (tmp_path / "all").rglob("*.json")]
+    monkeypatch.setattr(publication, "RECORD", max(sizes))
+    monkeypatch.setattr(publication, "MEAN", (sum(sizes) - max(sizes)) // (len(sizes) - 1) + 1)
+    publication.unpack(QUICK, publication.read(QUICK), tmp_path / "again")
+    monkeypatch.setattr(publication, "MEAN", publication.MEAN // 2)
+    with pytest.raises(UserError, match="is not named by the result's plan, or larger"):
+        publication.unpack(QUICK, publication.read(QUICK), tmp_path / "less")
 
 
 @pytest.mark.parametrize("form", ["a member", "a long name", "a list of names"])

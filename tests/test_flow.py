@@ -164,6 +164,16 @@ def test_trials_of_a_real_clock_side_by_side_are_refused(small, checkout, capsys
     assert "must run one at a time" in capsys.readouterr().err
 
 
+def test_directories_on_one_file_system_are_named_before_the_first_trial(checkout, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("REPROFS_PROGRESS", "")
+    study(checkout)
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    Flow({"study": "small", "lab": "mount", "where": f"{one},{two}"}).start({"bench_slot": 1})
+    assert f"{one}, {two} are on the same file system: how" in capsys.readouterr().err
+
+
 def test_packages_that_no_digest_fixes_are_refused(small, capsys):
     small.deploys([])
     with pytest.raises(SystemExit):

@@ -1,16 +1,29 @@
 """Full disks: each command says which one in a sentence, and nothing half-written stays."""
 
+import argparse
+import base64
+import gzip
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 from conftest import BIN, ROOT
-from reprofs import workplace
+from reprofs import files, workplace
+from reprofs.cli import trials
 from reprofs.errors import UserError
 from reprofs.guest import engine as builder
+from reprofs.plan.catalog import Catalog
+from reprofs.publish import runs, sealed, write
+from reprofs.recorder import record
+from reprofs.records import publication
+from reprofs.trial import profile, state
+from reprofs.trial.planning import make_plan
+from test_kernels import built_tree
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="small file systems need root")
 
@@ -68,11 +81,28 @@ if __name__ == "__main__":
     main(lambda folder: site.write(folder, ["memory"], print))
 """
 )
+CALIBRATE = (
+    AS_COMMAND
+    + """
+from reprofs import calibrate
+calibrate.place = lambda _: Path(sys.argv[2])
+main(lambda _: calibrate.calibrate("mine", Path(sys.argv[1]) if sys.argv[1] != "none" else None))
+"""
+)
+KERNEL = (
+    AS_COMMAND
+    + """
+from reprofs import files
+from reprofs.guest import own
+own.place = lambda _: Path(sys.argv[2])
+main(lambda _: own.write("mine", [], Path(sys.argv[1]), files.cache_folder()))
+"""
+)
 
 
 @pytest.fixture
 def disk(tmp_path):
-    """`disk(free)`: a folder on its own file system with so many bytes free (0: all) and folders out, tmp, cache."""
+    """`disk(free)`: a folder on its own file system with so many bytes free (0: all, 1: none), with out, tmp, cache."""
     folder = tmp_path / "disk"
     folder.mkdir()
     words = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", folder]
@@ -97,16 +127,17 @@ def head() -> str:
 
 
 REPROFS = BIN / "reprofs"
+PYTHON = [sys.executable, "-c"]
 MOUNT = ["--lab=mount", "--profile=ram"]
-# What is called, the variables that lead to the full disk, and bytes free there.
+# What is called, the variables that lead to the full disk, and bytes free there. The folders of outputs are new.
 CASES = {
-    "import": ([REPROFS, "import", "fio", FIO, "--output", "{disk}/out/import"], (), 8192),
+    "import": ([REPROFS, "import", "fio", FIO, "--output", "{disk}/out/new/import"], (), 8192),
     "import-tmp": ([REPROFS, "import", "fio", FIO, "--output", "{tmp}/import"], ("TMPDIR",), 8192),
-    "record": ([REPROFS, "record", "--output={disk}/out/it.jsonl.xz", "--below={tmp}", "--", "true"], (), 8192),
+    "record": ([REPROFS, "record", "--output={disk}/out/new/it.jsonl.xz", "--below={tmp}", "--", "true"], (), 8192),
     "claims": ([REPROFS, "verify", "results/storage", "--claims"], ("TMPDIR",), 9 * MIB),
     "site": ([REPROFS, "site", "quick"], ("TMPDIR",), MIB),
     "verify": ([REPROFS, "verify", "results/quick", "--trials=1"], ("REPROFS_CACHE",), MIB),
-    "trial": ([REPROFS, *TRIAL, *MOUNT, "--where={tmp}", "--output={disk}/out/it.json"], (), 8192),
+    "trial": ([REPROFS, *TRIAL, *MOUNT, "--where={tmp}", "--output={disk}/out/new/it.json"], (), 8192),
     "trial-cache": (
         [REPROFS, *TRIAL, *MOUNT, "--where={tmp}", "--output={tmp}/it.json"],
         ("REPROFS_CACHE",),
@@ -117,19 +148,39 @@ CASES = {
         ("TMPDIR",),
         MIB,
     ),
-    "compare": ([REPROFS, "compare", "results/quick", "results/devices", "--output={disk}/out/it.txt"], (), 4096),
-    "scan": ([REPROFS, "scan", ROOT / "tests", "--names", "--output={disk}/out/it.yaml"], (), 4096),
-    "plan": ([REPROFS, "plan", "quick", "--output={disk}/out/it.json"], (), 4096),
-    "state": ([REPROFS, "state", "ext4", "write foo 0 4096", "--at=1", "--image={disk}/out/it"], (), 8192),
+    "compare": ([REPROFS, "compare", "results/quick", "results/devices", "--output={disk}/out/new/it.txt"], (), 4096),
+    "scan": ([REPROFS, "scan", ROOT / "tests", "--names", "--output={disk}/out/new/it.yaml"], (), 4096),
+    "plan": ([REPROFS, "plan", "quick", "--output={disk}/out/new/it.json"], (), 4096),
+    "state": ([REPROFS, "state", "ext4", "write foo 0 4096", "--at=1", "--image={disk}/out/new/it"], (), 8192),
+    "profile": ([REPROFS, "profile", FIO, "--output={disk}/out/new"], (), 8192),
+    "measure-output": (
+        [REPROFS, "measure", "--filesystem=ext4", "--output={disk}/out/new/it.json", "--", "true"],
+        (),
+        8192,
+    ),
+    "calibrate": ([*PYTHON, CALIBRATE, "none", "{disk}/out/new"], (), 8192),
+    "calibrate-flush": ([*PYTHON, CALIBRATE, "{disk}/out", "{tmp}"], (), 1),
+    "kernel": ([*PYTHON, KERNEL, "{build}", "{disk}/out/new"], (), 1),
+    "kernel-tmp": ([*PYTHON, KERNEL, "{build}", "{tmp}"], ("TMPDIR",), MIB),
+    "kernel-cache": ([*PYTHON, KERNEL, "{build}", "{tmp}"], ("REPROFS_CACHE",), 4096),
+    "answer": ([REPROFS, "answer", "--name=it", "--", "true"], ("REPROFS_CACHE",), MIB),
+    "soak": ([REPROFS, "soak", "ext4", "--hours=0"], ("REPROFS_CACHE",), MIB),
+    "guest": ([REPROFS, "guest", "--output={disk}/out/new/base.json"], (), 1),
+    "dataset": ([REPROFS, "dataset", "{plan}", "--raw={raw}", "--output={disk}/out/new"], (), 8192),
+    "beside": (
+        [REPROFS, "beside", "results/quick", "--plan={plan}", "--output={disk}/out/new"],
+        (),
+        8192,
+    ),
     "measure": ([REPROFS, "measure", "--filesystem=ext4", "--", "true"], ("REPROFS_CACHE",), MIB),
     "lock": ([REPROFS, "lock", "--built", "base"], ("REPROFS_CACHE",), MIB),
     "archive": (
-        [sys.executable, "-c", ARCHIVE, "{head}", "{disk}/out/quick.tar.xz"],
+        [sys.executable, "-c", ARCHIVE, "{head}", "{disk}/out/new/quick.tar.xz"],
         (),
         8192,
     ),
     "archive-later": (
-        [sys.executable, "-c", ARCHIVE, "{head}", "{disk}/out/quick.tar.xz"],
+        [sys.executable, "-c", ARCHIVE, "{head}", "{disk}/out/new/quick.tar.xz"],
         (),
         9 * MIB,
     ),
@@ -141,22 +192,25 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(what, disk, tmp_path, gu
     words, variables, free = CASES[what]
     full, other = disk(free), tmp_path / "other"
     other.mkdir()
-    words = [str(word).format(disk=full, tmp=other, head=head()) for word in words]
+    given = {"build": built_tree(tmp_path / "linux"), "plan": tmp_path / "plan.json", "raw": tmp_path / "raw"}
+    if any("{plan}" in str(word) for word in words):
+        publication.unpack(ROOT / "results/quick", publication.read(ROOT / "results/quick"), tmp_path)
+    words = [str(word).format(disk=full, tmp=other, head=head(), **given) for word in words]
     places = {"TMPDIR": full / "tmp", "REPROFS_CACHE": full / "cache"}
     environment = os.environ | {name: str(places[name]) for name in variables}
-    before = (ROOT / "envs/lab.lock").read_bytes()
+    before, there = (ROOT / "envs/lab.lock").read_bytes(), (ROOT / "site").exists()
     done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
     said = [line for line in done.stderr.splitlines() if line.startswith("reprofs: ")]
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert len(said) == 1 and str(full) in said[0] and len(said[0]) < 400
     assert "free" in said[0] and ("No space left" in said[0] or "are needed" in said[0] or "not enough" in said[0])
+    assert (ROOT / "site").exists() == there  # which a command makes in the checkout
     assert not [*other.iterdir(), *(full / "out").iterdir(), *(full / "tmp").iterdir()]
     assert not [path for path in (full / "cache").glob("*/*") if path.suffix == ".partial" or path.name[0] == "."]
     assert (ROOT / "envs/lab.lock").read_bytes() == before
 
 
 # What is called, what it would replace -> its content, and bytes free.
-PYTHON = [sys.executable, "-c"]
 REPLACED = {
     "publish": ([*PYTHON, PUBLISH, "{head}", "{disk}/out"], {"results/memory": ROOT / "results/memory"}, MIB // 2),
     "publish-later": ([*PYTHON, PUBLISH, "{head}", "{disk}/out"], {"results/memory": ROOT / "results/memory"}, 8192),
@@ -183,6 +237,86 @@ def test_a_full_disk_keeps_what_was_there_before(what, disk, tmp_path, guest):
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert len(said) == 1 and str(full) in said[0] and "free" in said[0] and len(said[0]) < 400, done.stderr
     assert before == {path: path.is_file() and path.read_bytes() for path in out.rglob("*")}
+
+
+def image(file: Path) -> None:
+    packed = gzip.compress(b"".join(struct.pack("<Q", number) + os.urandom(4096) for number in range(9)))
+    state.write_image(base64.encodebytes(packed).decode(), file)
+
+
+def recording(file: Path) -> None:
+    record._put((file, file.parent / "its/it.yaml"), b"whole", "x" * MIB)
+
+
+def beside(folder: Path) -> None:
+    runs.set_beside("results/quick", make_plan("quick", Catalog()), folder)
+
+
+def profiled(folder: Path) -> None:
+    given = {"record": FIO, "beside": None, "misses": False, "failed_too": True, "output": folder, "extra_dir": None}
+    trials.command["profile"].run(argparse.Namespace(**given))
+
+
+@pytest.mark.parametrize("output", [image, recording, beside, profiled])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_disk_that_gets_full_at_the_end_leaves_nothing(output, earlier, disk, monkeypatch):
+    """There was room when the command began. An earlier output stays."""
+    reason = {"reason": "x" * MIB, "phases": []}
+    monkeypatch.setattr(files, "check_writable", lambda _: None)
+    monkeypatch.setattr(profile, "profile", lambda _path, _catalog, folder, *_, **__: profile._kept(folder, reason))
+    out = disk(0) / "out"
+    target = out / "new/it"
+    if earlier:
+        target.parent.mkdir()
+        if output is image:
+            target.write_text("before")
+        elif output is not recording:  # which refuses to replace one
+            target.mkdir()
+            (target / "profile.json").write_text("before")
+    there = {path: path.is_file() and path.read_bytes() for path in out.rglob("*")}
+    disk(8192)
+    with pytest.raises((UserError, OSError), match="No space left on device") as error:
+        output(target)
+    assert str(out) in str(error.value)
+    assert there == {path: path.is_file() and path.read_bytes() for path in out.rglob("*")}
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_no_result_stays_that_the_log_has_not(earlier, tmp_path, monkeypatch):
+    def make(_work, _lock, _rendered, folder):
+        folder.mkdir()
+        (folder / "ABOUT.md").write_text("new")
+
+    def append(folder):
+        assert (folder / "ABOUT.md").read_text() == "new"
+        raise UserError("LOG cannot be written: No space left on device.")
+
+    publication.unpack(ROOT / "results/quick", publication.read(ROOT / "results/quick"), tmp_path / "work")
+    for name, value in {"make": make, "foreign": lambda *_: "", "place": lambda name: tmp_path / name}.items():
+        monkeypatch.setattr(write, name, value)
+    monkeypatch.setattr(write.log, "append", append)
+    folder = tmp_path / "results/quick"
+    if earlier:
+        folder.mkdir(parents=True)
+        (folder / "ABOUT.md").write_text("before")
+    with pytest.raises(UserError, match="LOG cannot be written"):
+        write._write(tmp_path / "work", tmp_path / "lab.lock", "c" * 40)
+    assert [path.read_text() for path in (tmp_path / "results").rglob("ABOUT.md")] == ["before"] * earlier
+    assert len(list((tmp_path / "results").iterdir())) == earlier
+
+
+def test_an_archive_that_cannot_be_unpacked_names_the_full_disk(disk, tmp_path):
+    top = tmp_path / "reprofs-quick"
+    shutil.copytree(ROOT / "results/quick", top / "checkout/results/quick")
+    (top / "verify").touch()
+    (top / sealed.SUMS).write_text("".join(f"{files.sha256(top / name)}  {name}\n" for name in sealed.listed(top)))
+    with tarfile.open(tmp_path / "quick.tar.xz", "w:xz", preset=0) as packed:
+        for name in (*sealed.listed(top), sealed.SUMS):
+            packed.add(top / name, f"{top.name}/{name}")
+    full = disk(8192)
+    with pytest.raises(UserError) as error:
+        sealed.result_of(tmp_path / "quick.tar.xz", full / "tmp")
+    assert str(error.value).startswith(f"{full}/tmp cannot be written: No space left on device; free space or choose")
 
 
 def test_a_compiler_on_a_full_disk_says_that(disk, tmp_path, monkeypatch):

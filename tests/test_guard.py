@@ -206,15 +206,21 @@ def test_what_is_looked_at_is_a_small_part_evenly_spread(disk):
         assert not gaps or max(gaps) - min(gaps) <= 1
 
 
-def test_open_for_writing_in_another_process(disk):
-    """A handle without O_EXCL: only the process itself shows it."""
-    code = f"import os, sys; os.open({disk.path!r}, os.O_RDWR); print('open', flush=True); sys.stdin.read()"
+@contextlib.contextmanager
+def writer(path):
+    """Another process that has a disk open for writing."""
+    code = f"import os, sys; os.open({path!r}, os.O_RDWR); print('open', flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "open\n"
-        with refused("in use", f"process {other.pid}", "open for writing"):
-            disk.check()
+        yield other
         other.communicate("")
+
+
+def test_open_for_writing_in_another_process(disk):
+    """A handle without O_EXCL: only the process itself shows it."""
+    with writer(disk.path) as other, refused("in use", f"process {other.pid}", "open for writing"):
+        disk.check()
     assert disk.check()
 
 
@@ -356,6 +362,13 @@ def test_file_system_made_between_check_and_use(disk):
     found = disk.check()
     run("mkfs.ext4", "-q", disk.path)
     with refused("not empty", "signature (ext4)"):
+        guard.check_again(found, disk.sysfs)
+
+
+def test_opened_for_writing_between_check_and_use(disk):
+    """Which holding the disk does not prevent."""
+    found = disk.check()
+    with guard.held(disk.path), writer(disk.path) as other, refused(f"process {other.pid}", "open for writing"):
         guard.check_again(found, disk.sysfs)
 
 

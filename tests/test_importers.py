@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 import study2015
 import yaml
 from conftest import ROOT
-from reprofs import importers
+from reprofs import files, importers
 from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
 from reprofs.importers import Malformed, Source, fio, iozone, mdtest
@@ -713,6 +714,24 @@ def test_an_earlier_import_is_whole_when_a_new_one_cannot_be_placed(tmp_path, mo
     monkeypatch.setattr(Path, "rename", fails)
     refused("fio", "No space left", FIXTURES / "fio.json")
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+def test_what_somebody_puts_into_the_folder_meanwhile_stays(tmp_path, monkeypatch):
+    out, write = tmp_path / "out", files.write_sums
+    for there in (True, False):
+        shutil.rmtree(out, ignore_errors=True)
+        if there:
+            out.mkdir()
+
+        def meanwhile(*arguments):
+            out.mkdir(exist_ok=True)
+            (out / "thesis.txt").write_text("mine")
+            write(*arguments)
+
+        monkeypatch.setattr(files, "write_sums", meanwhile)
+        with pytest.raises(UserError, match="was not made by an import"):
+            importers.import_files("io500", [FIXTURES / "io500.txt"], out, dictionary)
+        assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,8 @@ def test_a_folder_takes_the_place_of_another_in_one_step(moment, tmp_path, monke
     (tmp_path / "it/old").touch()
     if moment == "renameat2":
         monkeypatch.setattr(workplace._LIBC, "renameat2", lambda *_: -1)
+    removed, remove = [], shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", lambda path, **how: (removed.append(path), remove(path, **how)))
     with contextlib.suppress(KeyboardInterrupt), workplace.beside(tmp_path) as held:
         (held / "it").mkdir()
         (held / "it/new").touch()
@@ -265,6 +267,7 @@ def test_a_folder_takes_the_place_of_another_in_one_step(moment, tmp_path, monke
             raise KeyboardInterrupt
         workplace.put(held / "it", tmp_path / "it")
     assert [path.name for path in tmp_path.rglob("*")] == ["it", "old" if moment == "interrupt" else "new"]
+    assert (tmp_path / "it" in removed) == (moment == "renameat2"), "it is there all the time where that is possible"
 
 
 def test_the_file_that_python_tries_a_temporary_folder_with_is_removed(tmp_path, somewhere):
@@ -300,6 +303,24 @@ MAY = {
     "guest/inside.py": {"TemporaryFile"},  # no name
     "report/execute.py": {"tempdir"},  # of a notebook: in a workplace
 }
+
+
+def test_a_process_ends_with_the_one_that_started_it():
+    """Also when that is killed, and nobody cleans up."""
+    code = (
+        "import os, signal, subprocess\n"
+        "from reprofs.workplace import end_with_parent\n"
+        "child = subprocess.Popen(['sleep', '60'], preexec_fn=end_with_parent, stdout=subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    child, until = Path("/proc", done.stdout.strip(), "stat"), time.monotonic() + 20
+    assert done.returncode == -signal.SIGKILL and child.parent.name.isdecimal()
+    with contextlib.suppress(OSError):  # it is gone, or nobody has asked how it ended
+        while child.read_text().rpartition(") ")[2][0] != "Z":
+            assert time.monotonic() < until
+            time.sleep(0.01)
 
 
 def test_nothing_but_workplaces_makes_temporary_folders_or_processes_that_stay():

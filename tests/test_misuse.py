@@ -1,6 +1,7 @@
 """Commands that are given what they cannot take: one sentence, exit code 2, nothing written."""
 
 import errno
+from pathlib import Path
 
 import pytest
 import yaml
@@ -105,6 +106,19 @@ def test_rights_are_asked_for_and_a_folder_is_no_file(tmp_path):
     )
     with pytest.raises(UserError, match="is a folder: name a file in it"):
         check_writable(tmp_path)
+
+
+def test_looking_whether_a_file_can_be_written_makes_nothing(tmp_path, monkeypatch):
+    """Its folder neither: the work may be refused, or fail. A link to nothing is in the way, as for mkdir."""
+    check_writable(tmp_path / "new/more/it.json")
+    monkeypatch.chdir(tmp_path)
+    check_writable(Path("new/it.json"))
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "file").touch()
+    for name, why in (("link/it", "No such file"), ("file/it", "Not a directory"), ("x" * 300 + "/it", "too long")):
+        with pytest.raises(UserError, match=f"cannot be written: .*{why}"):
+            check_writable(tmp_path / name)
 
 
 def test_the_loader_lets_merged_keys_be(tmp_path):

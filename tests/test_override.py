@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import subprocess
 from collections import Counter
 
 import pytest
@@ -12,11 +13,12 @@ from reprofs.labs import _conditions as conditions
 from reprofs.labs import _guard as guard
 from reprofs.labs import host
 from reprofs.plan.catalog import Catalog
+from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.override import Override, override, place_name
 from reprofs.plan.study import Study
 from reprofs.trial import commands, limits
 from reprofs.trial.job import render
-from reprofs.trial.planning import check_machine, make_plan
+from reprofs.trial.planning import check_machine, make_plan, on_one_system
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
@@ -99,6 +101,56 @@ def test_refusals(tmp_path):
     nothing = said(lab="host")
     assert "no configuration is possible with LAB=host: The host lab uses devices as they are" in nothing
     assert "choose one with PROFILE=" in nothing
+
+
+def test_directories_on_one_file_system_are_named(tmp_path, reprofs):
+    """Those of WHERE, and those that files name."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+
+    def said(*where, study="quick", catalog=None) -> str:
+        catalog = catalog or Catalog()
+        change = override("mount", where=",".join(map(str, where))) if where else None
+        return on_one_system(make_plan(study, catalog, change).trials, catalog)
+
+    assert said(one, two) == (
+        f"{one}, {two} are on the same file system: how their times differ says nothing about file systems."
+    )
+    assert said(one) == said() == ""
+    catalog = Catalog()
+    for name, path in (("here", one), ("there", two), ("nowhere", tmp_path / "none")):
+        variants = {"default": {"title": "as it is"}}
+        place = {"title": name, "home": "https://a.org", "role": "contender", "path": str(path), "variants": variants}
+        catalog.add(Filesystem, name, place)
+    own = {"labs": ["mount"], "filesystems": ["here", "there", "nowhere"], "profiles": ["as-found"]}
+    catalog.add(Study, "own", catalog.get(Study, "quick").as_json() | own)
+    assert said(study="own", catalog=catalog) == said(one, two)
+    done = reprofs("plan", "quick", "--lab", "mount", "--where", f"{one},{two}")
+    assert done.returncode == 0 and done.stderr == f"reprofs: {said(one, two)}\n"
+
+
+@needs_root
+def test_bind_mounts_of_one_file_system_are_named(tmp_path):
+    own, a, b, other, inner = places = [tmp_path / name for name in ("own", "a", "b", "other", "other/in")]
+    mounts = [["-t", "tmpfs", "none", other], ["--bind", own, a], ["--bind", tmp_path, b]]
+    try:
+        for place in places[:4]:
+            place.mkdir()
+        for words in mounts:
+            if subprocess.run(["mount", *words]).returncode:
+                pytest.skip("nothing can be mounted here")
+        inner.mkdir()
+        told = {}
+        for where in ((a, other), (a, b), (b, other, a, inner)):
+            catalog, change = Catalog(), override("mount", where=",".join(map(str, where)))
+            told[where] = on_one_system(make_plan("quick", catalog, change).trials, catalog)
+    finally:
+        for words in mounts:
+            subprocess.run(["umount", "--quiet", words[-1]])
+    first, second, third = told.values()
+    assert first == "" and second.startswith(f"{a}, {b} are on the same file system: ")
+    assert "are on the same file system, and so are " in third and all(str(place) in third for place in (a, b, inner))
 
 
 def test_directory_that_cannot_be_written(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from helpers import drawn
 from reprofs import files
 from reprofs.cleanup import MEMORY
 from reprofs.errors import UserError
-from reprofs.guest import enter, fetch, inside, kernel, lock, own, packages, rootfs, unpack
+from reprofs.guest import enter, fetch, inside, kernel, lock, own, packages, rootfs, tree, unpack
 from reprofs.guest.initrd import base_initrd
 from reprofs.guest.tree import Folder
 from reprofs.plan.guest import read_guest
@@ -389,6 +389,33 @@ HOSTILE = {
     "a-release-above": "has no kernel release",
     "a-release-that-is-an-option": "has no kernel release",
 }
+
+
+def test_what_changes_after_it_was_looked_at_is_not_followed(tmp_path, monkeypatch):
+    """A file that is a link or a pipe by the time it is read, or a link where a new file goes."""
+    (top := tmp_path / "top").mkdir()
+    (precious := tmp_path / "precious").write_text("precious")
+    (top / "link").symlink_to(precious)
+    os.mkfifo(top / "pipe")
+    folder = Folder(top)
+    for name, why in (("link", "Too many levels of symbolic links"), ("pipe", "it is not a file")):
+        with pytest.raises(UserError, match=f"{name} cannot be used: {why}"):
+            folder.read(name)
+    monkeypatch.setattr(tree, "_remove", lambda at, base: None)  # somebody puts it there again
+    with pytest.raises(UserError, match="link cannot be used: File exists"):
+        folder.write("link", b"altered")
+    assert precious.read_text() == "precious"
+
+
+def test_a_tree_of_too_many_files_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(tree, "FILES", 4)
+    folder = Folder(tmp_path)
+    folder.write("a/b", b"")
+    folder.link("a/c", "b")
+    folder.folder("d")
+    for more in (lambda: folder.write("e", b""), lambda: folder.hard_link("e", "a/b"), lambda: folder.folder("e")):
+        with pytest.raises(UserError, match="is one file more than 4, the most in a tree"):
+            more()
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
+import os
 import subprocess
 from pathlib import Path
 from statistics import median
@@ -59,7 +61,8 @@ def _rounds(flush: Path | None) -> list[dict[str, float]]:
         raise UserError(f"calibrate did not end in {LIMIT_S} s: try again while the machine is idle.") from None
     if done.returncode:
         said = done.stderr.strip() or f"it ended with {done.returncode}"
-        raise UserError(f"calibrate failed: {middle(said)}: name a folder with --flush where files can be made.")
+        room = f"free space in {flush}, or " if os.strerror(errno.ENOSPC) in said else ""
+        raise UserError(f"calibrate failed: {middle(said)}: {room}name a folder with --flush where files can be made.")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

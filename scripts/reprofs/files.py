@@ -13,7 +13,7 @@ import re
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
@@ -44,6 +44,20 @@ def unwritable(what: object, error: OSError) -> UserError:
     return UserError(f"{what} cannot be {verb}: {error.strerror}; {hint}.")
 
 
+@contextlib.contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Makes a folder with those above it; after an error those that are new and empty are removed again."""
+    new = [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for one in new:
+            with contextlib.suppress(OSError):
+                one.rmdir()
+        raise
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes a temporary file next to `path`, then renames it. A file with the same content keeps its time.
 
@@ -57,16 +71,16 @@ def write_bytes(path: Path, data: bytes) -> None:
             return
         if path.exists() and path.read_bytes() == data:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(temporary).chmod(0o644)
-            Path(temporary).rename(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with made(path.parent):
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                Path(temporary).chmod(0o644)
+                Path(temporary).rename(path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise unwritable(path, error) from None
 
@@ -76,32 +90,31 @@ def write_together(folder: Path, content: Mapping[str, bytes]) -> None:
 
     Raises UserError like `write_bytes`.
     """
-    there = folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".new.") as new:
+        with made(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".new.") as new:
             for name, data in content.items():
                 write_bytes(Path(new) / name, data)
             for name in content:
                 (folder / name).parent.mkdir(exist_ok=True)
                 (Path(new) / name).replace(folder / name)
     except OSError as error:
-        if not there:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
         raise unwritable(folder, error) from None
 
 
 def check_writable(path: Path) -> None:
     """Raises UserError if `path` cannot be written; called before the work whose result is written there.
 
-    Room for the result is reserved and given back, which no quota or limit of this process lets pass unseen.
+    Room for the result is reserved and given back, which no quota or limit of this process lets pass unseen. No folder
+    is made: the work may fail.
     """
-    if path.is_dir():
-        raise UserError(f"{path} is a folder: name a file in it.")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent) as file:  # without a name, so that a kill leaves nothing
+        if path.is_dir():
+            raise UserError(f"{path} is a folder: name a file in it.")
+        for folder in path.absolute().parents:
+            with contextlib.suppress(FileNotFoundError):
+                folder.lstat()
+                break
+        with tempfile.TemporaryFile(dir=folder) as file:  # without a name, so that a kill leaves nothing
             os.posix_fallocate(file.fileno(), 0, ROOM)
     except OSError as error:
         raise unwritable(path, error) from None

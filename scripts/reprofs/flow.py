@@ -172,8 +172,10 @@ class Flow:
             sys.exit(cli.fail(UserError(f"{why}; the environment is that of uv.lock, made by `make setup`")))
 
     def start(self, resources: Mapping[str, Any]) -> None:
-        """Says what runs as root; refuses to run trials on a real clock in parallel."""
-        if why := trials.as_root(self.trials.values(), self.catalog, self.settings.study):
+        """Says what runs as root, and what is on one file system; refuses trials on a real clock in parallel."""
+        planned = self.trials.values()
+        said = trials.as_root(planned, self.catalog, self.settings.study), trials.on_one_system(planned, self.catalog)
+        for why in filter(None, said):
             print(f"reprofs: {why}", file=sys.stderr)
         if self.real_clocks and "bench_slot" not in resources:
             why = "this study has trials on a real clock, which must run one at a time: use the profile"

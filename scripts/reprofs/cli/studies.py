@@ -17,6 +17,7 @@ from reprofs.cli._base import (
     number,
     option,
     override,
+    say,
     seconds,
     share,
     together,
@@ -67,6 +68,8 @@ def _plan(arguments) -> None:
         from reprofs.stats.published import numbers
 
         numbers.load(made.study.published)
+    if said := planning.on_one_system(made.trials, catalog):
+        say(f"reprofs: {said}")
     if arguments.output:
         write_plan(made, arguments.output)
     elif arguments.commands:
@@ -112,7 +115,6 @@ def _answer(arguments) -> None:
 
 def _program(arguments, command=()) -> None:
     from reprofs import answer
-    from reprofs.cli._base import say
     from reprofs.report import program
 
     systems, devices = (list(filter(None, text.split(","))) for text in (arguments.filesystem, arguments.device))

@@ -212,22 +212,25 @@ def _profile(arguments) -> None:
     from reprofs.data.profiles import FILE, load, stacks
     from reprofs.report import flame, show
     from reprofs.trial.profile import profile, summary
+    from reprofs.workplace import scratch
 
     files.check_writable(arguments.output / FILE)
     base = load(arguments.beside) if arguments.beside else None
-    found = profile(
-        arguments.record, catalog_of(arguments), arguments.output, arguments.misses, failed_too=arguments.failed_too
-    )
-    name, named = arguments.record.stem, {}
-    for phase in found["phases"]:
-        own = named[phase["stacks"].removesuffix(".folded")] = stacks(arguments.output, phase)
-        picture = arguments.output / phase["stacks"].replace(".folded", ".svg")
-        files.write_text(picture, show.svg(flame.flame(own, flame.colours(phase["functions"]))))
-    if named:
-        speedscope = json.dumps(flame.speedscope(named, name), separators=(",", ":"))
-        files.write_text(arguments.output / "speedscope.json", speedscope + "\n")
-    made = [FILE, *(phase["stacks"] for phase in found["phases"])]
-    files.write_sums(arguments.output / files.SUMS, [arguments.output / each for each in made])
+    with scratch() as work:
+        found = profile(
+            arguments.record, catalog_of(arguments), work, arguments.misses, failed_too=arguments.failed_too
+        )
+        name, named = arguments.record.stem, {}
+        for phase in found["phases"]:
+            own = named[phase["stacks"].removesuffix(".folded")] = stacks(work, phase)
+            picture = work / phase["stacks"].replace(".folded", ".svg")
+            files.write_text(picture, show.svg(flame.flame(own, flame.colours(phase["functions"]))))
+        if named:
+            speedscope = json.dumps(flame.speedscope(named, name), separators=(",", ":"))
+            files.write_text(work / "speedscope.json", speedscope + "\n")
+        made = [FILE, *(phase["stacks"] for phase in found["phases"])]
+        files.write_sums(work / files.SUMS, [work / each for each in made])
+        files.write_together(arguments.output, {path.name: path.read_bytes() for path in sorted(work.iterdir())})
     print(summary(found) or f"no profile: {found['reason']}")
     if base:
         from reprofs.report.beside import beside

@@ -38,9 +38,8 @@ def write(
         # An existing folder is kept and only its files are exchanged: it may be a private one, the working
         # directory, or a mount point. A new one appears only when it is complete.
         there = output.exists()
-        if not there:
-            output.parent.mkdir(parents=True, exist_ok=True)
-        with beside(output if there else output.parent) as partial:
+        folder = output if there else output.parent
+        with common.made(folder), beside(folder) as partial:
             new = partial / "new"
             new.mkdir()
             _table(new, "measurements", rows, described)

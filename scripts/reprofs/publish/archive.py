@@ -17,7 +17,7 @@ from pathlib import Path
 
 from reprofs import version
 from reprofs.errors import UserError, cut
-from reprofs.files import cache_folder, check_writable, read_json, sha256, write_text
+from reprofs.files import cache_folder, check_writable, made, read_json, sha256, write_text
 from reprofs.guest import engine, image, kernel, python, qemu
 from reprofs.guest.fetch import fetch
 from reprofs.guest.lock import kernel_set, kernel_wish, packages_of, read_lock, tool_wishes, wish_of
@@ -96,7 +96,7 @@ def archive(name: str, output: Path, say: Say) -> Path:
     folder = place(f"results/{name}")
     result = read(folder)
     check_writable(output)
-    with beside(output.parent) as work:
+    with made(output.parent), beside(output.parent) as work:
         plan = unpack(folder, result, Path(work) / "records")
         trials = [trial for trial in plan.trials if plan.labs[trial.full_lab].clock == "instructions"]
         if not trials:

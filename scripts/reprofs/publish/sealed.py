@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import lzma
 import tarfile
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from reprofs import workplace
 from reprofs.errors import UserError, cut, short
-from reprofs.files import read_sums
+from reprofs.files import read_sums, unwritable
 from reprofs.plan.result import DIGESTS, NAME
 from reprofs.version import environment
 from reprofs.workplace import scratch
@@ -46,6 +47,8 @@ def result_of(archive: Path, into: Path) -> Path:
                 if packed.offset > LARGEST:
                     raise UserError(f"{archive} unpacks to more than {LARGEST:,} bytes: get it again.")
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise unwritable(into, error) from None
         raise UserError(f"{archive} cannot be unpacked: {error.strerror or cut(error, 100)}.") from None
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, LookupError, ArithmeticError):
         raise UserError(f"{archive} is not an archive, or is incomplete: get it again.") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jinja2
 
+from reprofs import files
 from reprofs.errors import UserError, several
 from reprofs.files import write_bytes, write_text
 from reprofs.plan.result import DIGESTS
@@ -31,8 +32,7 @@ def write(site: Path, studies: list[str], say: Callable[[str], None]) -> Path:
     known = sorted(path.parent.name for path in place("results").glob(f"*/{DIGESTS}"))
     if odd := next((name for name in studies if name not in known), None):
         raise UserError(f"{odd} is not published: choose from {several(known)}.")
-    site.mkdir(exist_ok=True)
-    with pool() as processes:
+    with files.made(site), pool() as processes:
         for name in studies or known:
             folder, began = place(f"results/{name}"), time.monotonic()
             result = read(folder)

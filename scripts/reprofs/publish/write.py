@@ -117,7 +117,14 @@ def _write(work: Path, lock: Path, commit: str) -> Path:
                 "takes here: publish a smaller study."
             )
         put(partial, folder)
-    log.append(folder)
+        try:
+            log.append(folder)
+        except BaseException:  # no result stays that the log has not
+            if partial.exists():
+                put(partial, folder)
+            else:
+                shutil.rmtree(folder)
+            raise
     return folder
 
 

@@ -103,8 +103,7 @@ def write(name: str, content: Content, facts: page.Facts) -> None:
     first line then says. Raises UserError where they cannot be written."""
     targets, _ = _targets(name)
     content.head = content.head.model_copy(update={"incomplete": facts.problems() or None})
-    files.write_bytes(targets[0], recording.packed(content, targets[0].name))
-    files.write_text(targets[1], workload(name, content))
+    _put(targets, recording.packed(content, targets[0].name), workload(name, content))
 
 
 def accept(output: str) -> str:
@@ -117,8 +116,7 @@ def accept(output: str) -> str:
     if not kept.is_file():
         raise UserError(f"there is no {short(str(kept))} to accept: give a command after --, or --from-strace FILE.")
     content = recording.read(kept)
-    files.write_bytes(targets[0], kept.read_bytes())
-    files.write_text(targets[1], workload(name, content))
+    _put(targets, kept.read_bytes(), workload(name, content))
     kept.unlink()
     return _used(targets, name)
 
@@ -166,10 +164,20 @@ def _written(targets: tuple[Path, Path], content: Content, facts: page.Facts, ac
             f"the recording is incomplete: {cut('; '.join(problems), 110)}. It is kept "
             f"({middle(str(_shown(kept)), 80)}): --accept in place of the command takes it without running it again."
         )
-    files.write_bytes(targets[0], data)
-    files.write_text(targets[1], workload(facts.name, content))
+    _put(targets, data, workload(facts.name, content))
     kept.unlink(missing_ok=True)
     return told + _used(targets, facts.name)
+
+
+def _put(targets: tuple[Path, Path], data: bytes, text: str) -> None:
+    """Writes the recording and its workload, both or none. Raises UserError."""
+    with files.made(targets[0].parent):
+        files.write_bytes(targets[0], data)
+        try:
+            files.write_text(targets[1], text)
+        except BaseException:
+            targets[0].unlink()
+            raise
 
 
 def _kept(target: Path) -> Path:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from reprofs import labs
-from reprofs.errors import FileError, UserError, cut
+from reprofs.errors import FileError, UserError, cut, several
 from reprofs.plan import recording
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
 from reprofs.plan.device import Device, profile_names
-from reprofs.plan.filesystem import PlannedFilesystem
-from reprofs.plan.override import Override, add_places, overridden
+from reprofs.plan.filesystem import Filesystem, PlannedFilesystem
+from reprofs.plan.override import PLACES, Override, add_places, overridden
 from reprofs.plan.plan import LabFacts, Plan, PlannedWorkload
 from reprofs.plan.published import Published
 from reprofs.plan.read import unknown
@@ -234,6 +236,18 @@ def as_root(cells: Iterable[Cell], catalog: Catalog, study: str = "STUDY") -> st
         f"the commands of {cut(', '.join(sorted(files)), 150)} run as root on this machine. `reprofs plan "
         f"{study} --commands` prints them; read them first (SECURITY.md)."
     )
+
+
+def on_one_system(cells: Iterable[Cell], catalog: Catalog) -> str:
+    """A sentence when directories that are compared lie on one file system: which; else nothing."""
+    names = {cell.filesystem for cell in cells if apart(cell.lab)[0] == PLACES}
+    found: dict[int, list[str]] = {}
+    for path in sorted(catalog.get(Filesystem, name).path or "" for name in names):
+        with contextlib.suppress(OSError):  # not there: its trials are skipped, which says so
+            found.setdefault((project_root() / Path(path).expanduser()).stat().st_dev, []).append(path)
+    first, *more = [several(paths, 300) for paths in found.values() if len(paths) > 1] or [""]
+    told = f"{first} are on the same file system{''.join(f', and so are {paths}' for paths in more)}"
+    return first and f"{cut(told, 700)}: how their times differ says nothing about file systems."
 
 
 def check_machine(plan: Plan, catalog: Catalog) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reprofs.errors import UserError, cut
-from reprofs.files import check_writable
+from reprofs.files import check_writable, made
 from reprofs.guest.steps import Exec, Job, Phase
 from reprofs.plan import sequences
 from reprofs.plan.catalog import Catalog
@@ -22,6 +22,7 @@ from reprofs.records.raw import parse_events, status
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup
+from reprofs.workplace import beside
 
 WORKLOAD = "crash-states"
 SET = "seq-1"  # whose tree is there before
@@ -46,6 +47,8 @@ def visit(setup: Setup, image: Path | None = None) -> str:
     """What engine states says. image: file for what is on the disk, sparse. Raises UserError when the guest fails."""
     job = render(setup, 1)
     if image:
+        if image.exists() and not image.is_file():
+            raise UserError(f"{image} is no file: name one for the image.")
         check_writable(image)
         job = _with_image(job)
     lab = setup.lab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
@@ -80,11 +83,14 @@ def write_image(console: str, image: Path) -> None:
     except (ValueError, OSError, EOFError) as error:
         why = cut(str(error), 60)
         raise UserError(f"the image did not come out of the guest whole ({why}): run it again.") from None
-    with image.open("wb") as file:
-        for number, page in struct.iter_unpack(f"<Q{PAGE}s", packed):
-            file.seek(number * PAGE)
-            file.write(page)
-        file.truncate(CRASH_MIB << 20)
+    image = image.resolve()
+    with made(image.parent), beside(image.parent) as work:
+        with (work / image.name).open("wb") as file:
+            for number, page in struct.iter_unpack(f"<Q{PAGE}s", packed):
+                file.seek(number * PAGE)
+                file.write(page)
+            file.truncate(CRASH_MIB << 20)
+        (work / image.name).rename(image)
 
 
 def table(output: str) -> str:
