@@ -71,6 +71,13 @@ def test_sentences():
         "Repair spreads it on ext4 (md-raid5 in 1 of 2 cases): afterwards nothing knows the bit that was written.",
     ]
     assert words.ended(arrays[:0]) == []
+    unsaid = rows(SCRUBBED | {"found": False, "scrub_left": 0}, label="btrfs", stack="btrfs-raid6")
+    several = [rows(REPAIRED, stack=stack) for stack in ("md-raid5", "md-raid6", "md-raid10")]
+    arrays = statistics.by_array(statistics.cases(pd.concat([unsaid, *several])))
+    assert words.ended(arrays)[1:] == [
+        "Repair spreads it on ext4 (all 3 stacks): afterwards nothing knows the bit that was written.",
+        "The scrub reports nothing on btrfs (btrfs-raid6).",
+    ]
 
 
 def array(filesystem: str, stack: str, **changes):

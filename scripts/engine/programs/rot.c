@@ -199,7 +199,7 @@ static void try_copy(uint64_t number, int c) {
         scrub_after_a_start("found_again");
     }
     restore(number);
-    if (p.repair) repair(); /* parity of what was rotten */
+    if (p.repair && count_copies(number) == 1) repair(); /* the parity followed what was rotten */
     printf("}\n");
 }
 
