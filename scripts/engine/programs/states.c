@@ -260,6 +260,8 @@ static void judge_state(uint32_t first, uint32_t last) {
     if (p.at != NOT_GIVEN) tell_kernel();
 }
 
+enum { AGAIN = 16 }; /* places at which a recovery is cut, and writes that are then left out: at most so many, evenly */
+
 /* ---- all states -------------------------------------------------------------------------------------------------- */
 /* All states that a second cut leaves while the file system recovers from this one. Its own log is the first one's
  * longer by what the recovery writes. */
@@ -277,7 +279,7 @@ static void cut_again(const struct state *s) {
     states = NULL;
     room_states = 0;
     open_subsets();
-    enumerate(events_before, fixed);
+    enumerate(events_before, fixed, AGAIN);
     for (uint32_t i = 0; i < n_states; i++) {
         if (p.again_at != NOT_GIVEN && p.again_at != i) continue;
         now_again = i + 1;
@@ -417,7 +419,7 @@ static void one_sequence(const char *sequence) {
     read_log();
     if (!*failure) {
         open_subsets();
-        enumerate(0, 0);
+        enumerate(0, 0, UINT32_MAX);
         explore();
     }
     if (p.at == NOT_GIVEN) report(sequence, failure, began);

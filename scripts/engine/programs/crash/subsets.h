@@ -111,18 +111,27 @@ static void propose(uint32_t k, enum subset how, uint32_t which) {
     states[n_states++] = (struct state){hash, k, k, which, how};
 }
 
-/* All states of the log from `from` on; `fixed` picks, which `picks` has already, come before. */
-static void enumerate(uint32_t from, uint32_t fixed) {
+/* The j-th of `of` things, of which at most `most` are taken, evenly, with the first and the last. */
+static uint32_t taken(uint32_t j, uint32_t of, uint32_t most) {
+    return of <= most ? j : (uint32_t)((uint64_t)j * (of - 1) / (most - 1));
+}
+
+/* All states of the log from `from` on; `fixed` picks, which `picks` has already, come before. Of the places in the
+ * log, and of the writes that are left out or alone, at most `most` are taken. */
+static void enumerate(uint32_t from, uint32_t fixed, uint32_t most) {
+    uint32_t places = n_events - from + 1;
     from_event = from;
     n_fixed = fixed;
     n_states = n_proposed = 0;
-    for (uint32_t k = from; k <= n_events; k++) {
+    for (uint32_t j = 0; j < places && j < most; j++) {
+        uint32_t k = from + taken(j, places, most);
         split(k);
         propose(k, EVERY, 0);
         if (!n_open) continue;
         propose(k, NONE_, 0);
-        for (uint32_t i = 0; i < n_open; i++)
+        for (uint32_t w = 0; w < n_open && w < most; w++)
             for (enum subset how = WITHOUT; how < SUBSETS; how++) {
+                uint32_t i = taken(w, n_open, most);
                 uint32_t sectors = events[open_writes[i]].sectors;
                 if ((how == TORN_4K && sectors <= DISK_SECTORS_A_PAGE) || (how == TORN_512 && sectors < 2)) continue;
                 if (chosen[how]) propose(k, how, i);

@@ -33,7 +33,11 @@ def left_out(subsets: Sequence[str], again: int | None) -> str:
     if not again:
         missing.append("a second cut while a state recovers")
     own = listing([SUBSETS[subset] for subset in subsets], "or")
-    often = f" While one in {again} states recovered, the power was cut again." if again and again > 1 else ""
+    often = (
+        f" While one in {again} states recovered, the power was cut again, at 16 places at most."
+        if again and again > 1
+        else ""
+    )
     return (
         f"Visited: every state in which {own} of the writes that no flush followed are on the disk; so there is no"
         f" error bound.{often} Not visited: {listing(missing)}. The model leaves out large and aged file systems,"
