@@ -84,9 +84,10 @@ def prose(*notebooks: Path) -> str:
 
 
 @pytest.fixture
-def without_pictures(monkeypatch):
-    """Figures are drawn, with captions and all, but not written as SVG, which takes most of the time."""
-    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
+def without_pictures():
+    """Figures without how they look."""
+    with run.without_pictures():
+        yield
 
 
 @pytest.fixture(scope="module")

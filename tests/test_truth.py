@@ -45,7 +45,6 @@ def blank(tmp_path_factory):
 @pytest.fixture
 def said(tmp_path, monkeypatch):
     """Executes a notebook on a study as it is, and returns its words."""
-    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
     (tmp_path / "plan.json").write_text("{}")
 
     def of(study: Study, name: str) -> str:
@@ -54,7 +53,8 @@ def said(tmp_path, monkeypatch):
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
         return "\n".join(output.data.get("text/markdown", "") for output in outputs)
 
-    return of
+    with run.without_pictures():
+        yield of
 
 
 def true(study: Study, cv: float, seed: int = 1, **factors: float) -> Study:
