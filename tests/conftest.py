@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import gc
 import hashlib
 import io
 import json
@@ -83,6 +84,7 @@ def pytest_collection_finish(session):
 
     pytest-xdist marks these tests in their names; a pytest that does not let it do so spreads them over all workers.
     """
+    gc.freeze()  # what was imported and collected stays: no use in looking through it again and again
     if session.config.getoption("loadgroup", default=False):
         for item in session.items:
             assert item.nodeid.rpartition("]")[2].count("@") == bool(item.get_closest_marker("xdist_group")), item
