@@ -5,6 +5,7 @@ import fcntl
 import gc
 import hashlib
 import io
+import itertools
 import json
 import os
 import resource
@@ -40,6 +41,13 @@ WIDE = 16  # one in so many of the tests with the mark `wide` runs
 # A make that a test starts is no part of `make test`: that would have it name the folders it enters, with its flags.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
     os.environ.pop(name, None)
+
+
+def pytest_itemcollected(item):
+    """Tests of a module that share what is made once a module run in one worker, which makes it once."""
+    fixtures = itertools.chain(*item._fixtureinfo.name2fixturedefs.values())
+    if not item.get_closest_marker("xdist_group") and any(fixture.scope == "module" for fixture in fixtures):
+        item.add_marker(pytest.mark.xdist_group(item.path.stem.removeprefix("test_")))
 
 
 def pytest_collection_modifyitems(config, items):

@@ -25,8 +25,6 @@ from reprofs.stats import runs
 from reprofs.stats.study import open as open_study
 from reprofs.trial.planning import make_plan
 
-pytestmark = pytest.mark.xdist_group("compare")  # one worker: the runs are made once
-
 LEAST = 0.01
 
 

@@ -12,8 +12,6 @@ from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.stack import Layer
 from reprofs.plan.workload import Workload
 
-pytestmark = pytest.mark.xdist_group("doctor")  # one worker: all labs are examined once
-
 BASE = {"title": "Example", "home": "https://example.org/", "role": "contender", "type": "example", "packages": []}
 BASE |= {"mount": [], "unmount": [], "variants": {"default": {"title": "defaults"}}}
 LAYER = {"title": "A layer", "disks": {"default": 1}}

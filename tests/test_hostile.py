@@ -46,8 +46,6 @@ from test_recorded import replayed
 matplotlib, plt = Late("matplotlib"), Late("matplotlib.pyplot")
 render, show, style, text = (Late(f"reprofs.report.{name}") for name in ("render", "show", "style", "text"))
 
-pytestmark = pytest.mark.xdist_group("hostile")  # one worker: the report is made once
-
 SECRET = "the content of a file of this machine"
 
 

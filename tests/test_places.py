@@ -13,8 +13,6 @@ from reprofs.plan.processor import Processor
 from reprofs.stats import places
 from reprofs.stats.compare import TOTAL
 
-pytestmark = pytest.mark.xdist_group("places")  # one worker: the study is made once
-
 NAMES = ["debian-6.1", "debian-6.12", "debian-7.3"]
 LAB = "exact@@{}"
 

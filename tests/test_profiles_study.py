@@ -25,8 +25,6 @@ from reprofs.stats.profiles import OWN
 from reprofs.stats.study import open as open_study
 from reprofs.trial.planning import make_plan
 
-pytestmark = pytest.mark.xdist_group("profiles_study")  # one worker: the study is made once
-
 flame = Late("reprofs.report.flame")
 
 NS = 0.5  # an instruction

@@ -33,8 +33,6 @@ from reprofs.trial import run as trials
 from reprofs.trial.resolve import resolve
 from reprofs.trial.run import run_trial
 
-pytestmark = pytest.mark.xdist_group("publish")  # one worker: a result is published once
-
 PUBLISHED = sorted(path.parent for path in ROOT.glob("results/*/digests.json"))
 SMALL = {
     "title": "Small",

@@ -11,8 +11,6 @@ from reprofs.data.keys import select
 from reprofs.plan.device import Device
 from reprofs.stats import recorded, results
 
-pytestmark = pytest.mark.xdist_group("recorded")  # one worker: the study is made once
-
 MS = 10**6
 # Of a cold replay: kind, time of all calls on ext4 and on XFS, calls. On tmpfs as on ext4, a tenth of it.
 CALLS = [("open", 4 * MS, 6 * MS, 10), ("fsync", 30 * MS, 10 * MS, 5), ("final-sync", MS, 2 * MS, 1)]

@@ -29,8 +29,6 @@ from reprofs.stats.study import open as open_study
 
 render, show = Late("reprofs.report.render"), Late("reprofs.report.show")
 
-pytestmark = pytest.mark.xdist_group("report")  # one worker: the notebooks of a study are run once
-
 
 class Page(HTMLParser):
     """Ids, targets of links and everything a browser would fetch."""

@@ -22,8 +22,6 @@ from reprofs.stats import compare, totals, trust
 from reprofs.stats.compare import relative
 from reprofs.stats.study import Study
 
-pytestmark = pytest.mark.xdist_group("truth")  # one worker: the studies are made once
-
 SYSTEMS = ["ext4", "f2fs", "jfs", "xfs"]
 SETTING, LOAD = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
 
