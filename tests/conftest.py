@@ -2,8 +2,10 @@
 
 import contextlib
 import fcntl
+import gc
 import hashlib
 import io
+import itertools
 import json
 import os
 import resource
@@ -34,11 +36,18 @@ BIN = Path(sys.executable).parent
 # Of what a test run draws; the same in all its workers.
 SEED = os.environ.get("TEST_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID") or ""
 DRAWN = 16  # one in so many of the records and outcomes that tests ask for, about twenty, is measured again
-WIDE = 8  # one in so many of the tests with the mark `wide` runs
+WIDE = 16  # one in so many of the tests with the mark `wide` runs
 
 # A make that a test starts is no part of `make test`: that would have it name the folders it enters, with its flags.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
     os.environ.pop(name, None)
+
+
+def pytest_itemcollected(item):
+    """Tests of a module that share what is made once a module run in one worker, which makes it once."""
+    fixtures = itertools.chain(*item._fixtureinfo.name2fixturedefs.values())
+    if not item.get_closest_marker("xdist_group") and any(fixture.scope == "module" for fixture in fixtures):
+        item.add_marker(pytest.mark.xdist_group(item.path.stem.removeprefix("test_")))
 
 
 def pytest_collection_modifyitems(config, items):
@@ -83,6 +92,7 @@ def pytest_collection_finish(session):
 
     pytest-xdist marks these tests in their names; a pytest that does not let it do so spreads them over all workers.
     """
+    gc.freeze()  # what was imported and collected stays: no use in looking through it again and again
     if session.config.getoption("loadgroup", default=False):
         for item in session.items:
             assert item.nodeid.rpartition("]")[2].count("@") == bool(item.get_closest_marker("xdist_group")), item

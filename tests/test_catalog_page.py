@@ -28,13 +28,19 @@ def catalog(folder, *options) -> str:
     return ""
 
 
-@pytest.fixture
-def copy(tmp_path):
-    (tmp_path / "docs").mkdir()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("catalog")
+    (folder / "docs").mkdir()
     for name in ("config/studies", "data/published", *FOLDERS):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("my-*"))
-    assert not catalog(tmp_path)
-    return tmp_path
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("my-*"))
+    assert not catalog(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(made, tmp_path):
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def test_a_new_study_is_a_row(copy):

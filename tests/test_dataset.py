@@ -26,8 +26,6 @@ from reprofs.importers import fio
 from reprofs.plan.plan import Plan
 from reprofs.records import raw as seals
 
-pytestmark = pytest.mark.xdist_group("dataset")  # one worker: the tables are made once
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):

@@ -15,8 +15,6 @@ from reprofs.errors import UserError
 
 explore = Late("reprofs.report.explore")
 
-pytestmark = pytest.mark.xdist_group("explore")  # one worker: the study is made once
-
 NOTEBOOK = ROOT / "notebooks/00-explore.ipynb"
 
 

@@ -22,6 +22,8 @@ from reprofs.stats import factors
 from reprofs.stats.study import Study
 from reprofs.trial.planning import make_plan
 
+pytestmark = pytest.mark.xdist_group("factors")  # one worker: the study is planned once
+
 STUDY = yaml.safe_load((ROOT / "config/studies/why-2015.yaml").read_text())
 BITMAP, AGED = "write-intent bitmap", "the third run in one file system"
 # Published, ext4 over Btrfs: du 3.6 / 0.849, get 33.5 / 11; XFS over Btrfs: du 2.14 / 0.849, get 45.7 / 11.
@@ -163,7 +165,8 @@ def page(found: Study, tmp_path, monkeypatch) -> str:
     """What the executed notebook shows of a study."""
     monkeypatch.setattr(package, "open", lambda name: found, raising=False)
     (tmp_path / "plan.json").write_text("{}")
-    cells = json.loads((run.execute(tmp_path, ["factors"]) / "factors.ipynb").read_text())["cells"]
+    with run.without_pictures():
+        cells = json.loads((run.execute(tmp_path, ["factors"]) / "factors.ipynb").read_text())["cells"]
     outputs = [output["data"] for cell in cells for output in cell.get("outputs", [])]
     return "".join("".join(data.get("text/markdown", data.get("text/html", ""))) for data in outputs)
 

@@ -46,8 +46,6 @@ from test_recorded import replayed
 matplotlib, plt = Late("matplotlib"), Late("matplotlib.pyplot")
 render, show, style, text = (Late(f"reprofs.report.{name}") for name in ("render", "show", "style", "text"))
 
-pytestmark = pytest.mark.xdist_group("hostile")  # one worker: the report is made once
-
 SECRET = "the content of a file of this machine"
 
 
@@ -164,8 +162,7 @@ def hostile_report(tmp_path_factory):
         places["record"] = made_hostile(record, refused_by_schema, str(secret), stands_for_something)
         path.write_text(json.dumps(seals.seal(record)))
     study, names = run.build(folder), run.names_of(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")  # takes most of the time; see below
+    with run.without_pictures(), pytest.MonkeyPatch.context() as patch:  # see below
         place = run.execute(folder, names)
         for one in FURTHER:
             further(*one, folder, str(secret), places, patch)

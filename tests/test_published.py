@@ -105,16 +105,16 @@ def same():
 def pages(tmp_path, monkeypatch):
     """Executes the notebook on a study and returns what it shows in the body and in the appendix.
 
-    Its figures are made, but written as SVG by the last test of this module only: that takes the longest.
+    How its figures look is seen by the last test of this module only: that takes the longest.
     """
-    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
 
     def execute(found: Study) -> tuple[str, str]:
         monkeypatch.setattr(package, "open", lambda name: found, raising=False)
         (tmp_path / "plan.json").write_text("{}")
         return said(run.execute(tmp_path, [NOTEBOOK]))
 
-    return execute
+    with run.without_pictures():
+        yield execute
 
 
 def said(folder: Path) -> tuple[str, str]:

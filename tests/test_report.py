@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -27,8 +28,6 @@ from reprofs.stats.results import ANALYSIS
 from reprofs.stats.study import open as open_study
 
 render, show = Late("reprofs.report.render"), Late("reprofs.report.show")
-
-pytestmark = pytest.mark.xdist_group("report")  # one worker: the notebooks of a study are run once
 
 
 class Page(HTMLParser):
@@ -84,9 +83,10 @@ def prose(*notebooks: Path) -> str:
 
 
 @pytest.fixture
-def without_pictures(monkeypatch):
-    """Figures are drawn, with captions and all, but not written as SVG, which takes most of the time."""
-    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
+def without_pictures():
+    """Figures without how they look."""
+    with run.without_pictures():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +304,7 @@ def test_every_sentence_holds_for_any_study(tmp_path, without_pictures, options,
 
 @pytest.mark.wide
 def test_every_sentence_holds_with_six_rounds(reports):
-    place = reports["six"] / "report/notebooks"
+    place = reports("six") / "report/notebooks"
     holds(
         prose(*place.glob("*.ipynb")),
         "Corrected over a table: of 9 operations at most;",
@@ -329,23 +329,26 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """Folders of other studies with their reports."""
+    """Folders of other studies with their reports, by their names."""
     options = {
         "six": {"rounds": 6, "systems": ["ext4", "xfs", "jfs"]},
         "labs": {"rounds": 2, "systems": ["ext4", "xfs", "tmpfs"], "labs": ["exact", "host"]},
     }
-    folders = {name: tmp_path_factory.mktemp(name) for name in options}
-    for name, more in options.items():
-        make.make(folders[name], workloads=["metadata"], failures={}, **more)
-        run.report(folders[name])
-    return folders
+
+    @functools.cache
+    def of(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        make.make(folder, workloads=["metadata"], failures={}, **options[name])
+        run.report(folder)
+        return folder
+
+    return of
 
 
 @pytest.mark.parametrize("kind", ["page", *(pytest.param(kind, marks=pytest.mark.wide) for kind in ("six", "labs"))])
-def test_the_rules_of_hoefler_and_belli_are_kept(kind, page, request):
+def test_the_rules_of_hoefler_and_belli_are_kept(kind, page, reports):
     """Also of six rounds, without a baseline; also of a study that asks for something else."""
-    reports = {} if kind == "page" else request.getfixturevalue("reports")
-    text = page if kind == "page" else (reports[kind] / "report/index.html").read_text()
+    text = page if kind == "page" else (reports(kind) / "report/index.html").read_text()
     text = plain(text[text.index("<main>") :])
     missing = {rule: part for rule, parts in RULES.items() for part in parts if not re.search(part, text)}
     assert missing == {}
@@ -357,7 +360,7 @@ def test_the_same_records_give_the_same_bytes(reports, tmp_path):
     elsewhere = tmp_path / "a folder of another name"
     elsewhere.mkdir()
     for name in ("plan.json", "raw"):
-        (elsewhere / name).symlink_to(reports["labs"] / name)
+        (elsewhere / name).symlink_to(reports("labs") / name)
     other = {"PYTHONHASHSEED": "1", "TZ": "Tomorrow-24", "LC_ALL": "C"}
     subprocess.run([sys.executable, run.__file__, elsewhere], env={**os.environ, **other}, check=True)
 
@@ -365,7 +368,7 @@ def test_the_same_records_give_the_same_bytes(reports, tmp_path):
         files = [folder / "index.html", folder / "report.pdf", *folder.glob("figures/*")]
         return {path.name: path.read_bytes() for path in files}
 
-    first, again = made(reports["labs"] / "report"), made(elsewhere / "report")
+    first, again = made(reports("labs") / "report"), made(elsewhere / "report")
     assert first.keys() == again.keys() and len(first) > 5
     assert [name for name in first if first[name] != again[name]] == []
 

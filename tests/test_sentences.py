@@ -13,8 +13,6 @@ from reprofs.plan.processor import Processor
 from reprofs.report.sentences import answer, limits, methods, operations, quality, threats
 from reprofs.report.words import slower
 
-pytestmark = pytest.mark.xdist_group("sentences")  # one worker: the study is made once
-
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):

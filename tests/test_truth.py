@@ -22,8 +22,6 @@ from reprofs.stats import compare, totals, trust
 from reprofs.stats.compare import relative
 from reprofs.stats.study import Study
 
-pytestmark = pytest.mark.xdist_group("truth")  # one worker: the studies are made once
-
 SYSTEMS = ["ext4", "f2fs", "jfs", "xfs"]
 SETTING, LOAD = Setting("exact", "single", "ssd"), Load("metadata", "smoke")
 
@@ -45,7 +43,6 @@ def blank(tmp_path_factory):
 @pytest.fixture
 def said(tmp_path, monkeypatch):
     """Executes a notebook on a study as it is, and returns its words."""
-    monkeypatch.setattr("reprofs.report.show.svg", lambda plot: "<svg/>")
     (tmp_path / "plan.json").write_text("{}")
 
     def of(study: Study, name: str) -> str:
@@ -54,7 +51,8 @@ def said(tmp_path, monkeypatch):
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
         return "\n".join(output.data.get("text/markdown", "") for output in outputs)
 
-    return of
+    with run.without_pictures():
+        yield of
 
 
 def true(study: Study, cv: float, seed: int = 1, **factors: float) -> Study:
