@@ -131,7 +131,7 @@ REFUSED = {
     ),
     "crash_states_are_of_their_own_disk": (
         cell(workload="crash-states"),
-        "workload crash-states visits crash states or faults; ssd has none: choose the model crash.",
+        "workload crash-states visits crash states or faults; workflow/devices/ssd.yaml has none: choose the model crash.",
     ),
     "only_hosts_lose_a_server": (
         cell(**LOST),

@@ -324,7 +324,7 @@ def crash_states_are_of_their_own_disk(setup: Setup) -> str:
     visits = any(phase.visits in ("states", "faults") for phase in setup.workload.phases)
     crash = setup.profile.backing == CRASH
     if visits and not crash:
-        return f"{_load(setup)} visits crash states or faults; {setup.cell.profile} has none: choose the model crash."
+        return f"{_load(setup)} visits crash states or faults; {setup.profile.file} has none: choose the model crash."
     if crash and not visits:
         return f"device model {setup.cell.profile} is for crash states and faults: choose such a workload, or ssd."
     if crash and (setup.stack.name != "single" or setup.filesystem.hosts or not setup.filesystem.device):
