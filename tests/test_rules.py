@@ -131,7 +131,12 @@ REFUSED = {
     ),
     "crash_states_are_of_their_own_disk": (
         cell(workload="crash-states"),
-        "workload crash-states visits crash states or faults; workflow/devices/ssd.yaml has none: choose the model crash.",
+        "workload crash-states visits crash states or faults; workflow/devices/ssd.yaml has none: choose the model"
+        " crash.",
+    ),
+    "rot_is_of_disks_in_a_guest": (
+        cell("tmpfs", workload="rot"),
+        "workload rot changes bits of the disks themselves: choose a file system on devices of its own.",
     ),
     "only_hosts_lose_a_server": (
         cell(**LOST),
