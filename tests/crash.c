@@ -95,9 +95,9 @@ static void read_events(char *text) {
     }
 }
 
-static void tell_states(void) {
+static void tell_states(uint32_t most) {
     open_subsets();
-    enumerate(0, 0);
+    enumerate(0, 0, most);
     for (uint32_t i = 0; i < n_states; i++) {
         split(states[i].first);
         pick(states[i].first, states[i].how, states[i].which);
@@ -140,7 +140,7 @@ static void obey(char *line) {
     if (!strcmp(verb, "subsets"))
         while ((word = strsep(&line, ",")))
             for (int i = 0; i < SUBSETS; i++) chosen[i] = chosen[i] || !strcmp(word, subset_words[i]);
-    if (!strcmp(verb, "states")) tell_states();
+    if (!strcmp(verb, "states")) tell_states(line ? (uint32_t)atoi(line) : UINT32_MAX);
 }
 
 int main(void) {

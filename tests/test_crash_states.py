@@ -231,6 +231,16 @@ def test_equal_states_are_one(oracle):
     assert len(found) == 4, "the last writer of each sector decides"
 
 
+def test_a_long_log_is_cut_at_some_places(oracle):
+    log = "log " + " ".join(f"w:{8 * number}:8" for number in range(100))
+    found = oracle(log, "subsets without", "states 4")
+    places = [int(line.split("-")[0]) for line in found if line.split()[1] == "all"]
+    assert places == [0, 33, 66, 100], "evenly, the first and the last among them"
+    last = [line.split()[2:] for line in found if line.startswith("100-") and line.split()[1] == "without"]
+    missing = [({f"{number}:8" for number in range(100)} - set(picks)).pop() for picks in last]
+    assert missing == ["0:8", "33:8", "66:8", "99:8"] and all(len(picks) == 99 for picks in last)
+
+
 # ---- sequences
 
 
