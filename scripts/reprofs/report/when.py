@@ -193,11 +193,11 @@ def _variants(plan: Plan) -> list[tuple[set[str], set[str]]]:
 
 
 def several_stacks(plan: Plan) -> bool:
-    """A workload runs on more than one stack in a lab."""
+    """Times of a workload are compared on more than one stack in a lab."""
     stacks = defaultdict(set)
     for trial in plan.trials:
         stacks[trial.full_lab, trial.profile, trial.workload, trial.scale].add(trial.stack)
-    return any(len(names) > 1 for names in stacks.values())
+    return timed(plan) and any(len(names) > 1 for names in stacks.values())
 
 
 def on_stacks(plan: Plan) -> bool:

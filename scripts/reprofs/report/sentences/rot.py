@@ -15,14 +15,12 @@ LEFT_OUT = (
 def silent(arrays: pd.DataFrame) -> str:
     """Who gives a program the wrong bit. arrays: `stats.rot.by_array`.
 
-    `A program reads the wrong bit without an error from ext4 (md-raid1 in 4 of 8 cases). Never from btrfs.`
+    `A program reads the wrong bit without an error from ext4 (md-raid5; partly md-raid1). Never from btrfs.`
     """
     wrong, never = arrays[arrays["rotten"] > 0], _whole(arrays, arrays["rotten"] == 0)
-    told = (
-        [f"A program reads the wrong bit without an error from {_where(wrong, 'rotten', arrays)}."]
-        if len(wrong)
-        else []
-    )
+    told = []
+    if len(wrong):
+        told.append(f"A program reads the wrong bit without an error from {_where(wrong, 'rotten', arrays)}.")
     told += [f"{'Never' if told else 'No program reads the wrong bit'} from {listing(never)}."] if never else []
     return " ".join(told)
 
@@ -34,8 +32,8 @@ def ended(arrays: pd.DataFrame) -> list[str]:
     """
     told = []
     for end, text in (
-        ("mended", "Scrub or repair mends it on {}."),
         ("spread", "Repair spreads it on {}: afterwards nothing knows the bit that was written."),
+        ("mended", "Scrub or repair mends it on {}."),
         ("remains", "Scrub finds it and cannot mend it on {}."),
     ):
         rows = arrays[arrays[end] > 0]
@@ -53,15 +51,14 @@ def _whole(arrays: pd.DataFrame, chosen: pd.Series) -> list[str]:
 
 
 def _where(rows: pd.DataFrame, column: str, arrays: pd.DataFrame) -> str:
-    """`ext4 (all 5 stacks) and btrfs (md-raid1 in 1 of 8 cases)`: the rows by label, and where they are."""
+    """`ext4 (all 5 stacks) and btrfs (btrfs-raid1; partly md-raid1)`: the rows by label, and where they are."""
     told = []
     for label, own in rows.groupby(level="label", sort=False):
-        if len(own) > 2 and len(own) == len(arrays.xs(label, level="label")):
+        every = own[column] == own["copies"]
+        if len(own) > 2 and every.all() and len(own) == len(arrays.xs(label, level="label")):
             told.append(f"{label} (all {len(own)} stacks)")
             continue
-        stacks = []
-        for (stack, _), row in own.iterrows():
-            part = "" if row[column] == row["copies"] else f" in {row[column]} of {row['copies']} cases"
-            stacks.append(f"{stack}{part}")
-        told.append(f"{label} ({listing(stacks)})")
+        stacks = [listing(own[every].index.get_level_values("stack"))] if every.any() else []
+        stacks += [f"partly {listing(own[~every].index.get_level_values('stack'))}"] if not every.all() else []
+        told.append(f"{label} ({'; '.join(stacks)})")
     return listing(told)
