@@ -390,6 +390,7 @@ def test_the_worst_of_each_cell():
         ("a", "leak"),
         ("b", "leak"),
     ]
+    assert list(statistics.smallest(found)["at"]) == ["--at 3 --again-at 2", "--at 1", "--at 1"]
     assert statistics.visited(found)["states"].tolist() == [4, 4, 4]
 
 

@@ -58,8 +58,11 @@ def worst(states: pd.DataFrame, after: bool) -> pd.DataFrame:
 def smallest(states: pd.DataFrame) -> pd.DataFrame:
     """The shortest sequence that shows each kind of finding, for each file system; broken guarantees first.
 
-    Columns: label, kind, after, broken, sequence, found and states (of that sequence), at, what.
+    Columns: label, kind, after, broken, sequence, found and states (of that sequence), at (the options of reprofs state
+    that show it), what.
     """
     found = findings(states).drop_duplicates(["label", "kind", "after", "broken"])
     columns = ["label", "kind", "after", "broken", "sequence", "found", "states", "at", "what"]
-    return found[columns].reset_index(drop=True)
+    again = [f" --again-at {number:.0f}" if pd.notna(number) else "" for number in found["again"]]
+    shown = found.assign(at=[f"--at {at:.0f}{more}" for at, more in zip(found["at"], again, strict=True)])
+    return shown[columns].reset_index(drop=True)
