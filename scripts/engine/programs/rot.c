@@ -203,6 +203,22 @@ static void try_copy(uint64_t number, int c) {
     printf("}\n");
 }
 
+/* Pages are chosen evenly among those with the fewest copies. */
+static void try_pages(void) {
+    int fewest = COPIES + 1;
+    uint64_t of_these = 0, take, seen = 0, taken = 0;
+    for (uint64_t i = 0; i < n_pages; i++)
+        if (count_copies(i) && count_copies(i) < fewest) fewest = count_copies(i);
+    for (uint64_t i = 0; i < n_pages; i++) of_these += count_copies(i) == fewest;
+    if (!of_these) exit(broken("no disk has the content as it was written: it is compressed or encrypted"));
+    take = of_these < p.pages ? of_these : p.pages;
+    for (uint64_t i = 0; i < n_pages; i++) {
+        if (count_copies(i) != fewest || seen++ != taken * of_these / take) continue;
+        taken++;
+        for (int c = 0; c < fewest; c++) try_copy(i, c);
+    }
+}
+
 static int run(void) {
     if (!m.mountpoint || !m.mount || !m.unmount || !p.disks)
         return wrong("--mountpoint, --mount, --unmount and --disks must be given");
@@ -218,18 +234,7 @@ static int run(void) {
     unmount_it();
     open_disks();
     for (int disk = 0; disk < n_disks; disk++) search(disk);
-    int fewest = COPIES + 1;
-    uint64_t of_these = 0, take, seen = 0, taken = 0;
-    for (uint64_t i = 0; i < n_pages; i++)
-        if (count_copies(i) && count_copies(i) < fewest) fewest = count_copies(i);
-    for (uint64_t i = 0; i < n_pages; i++) of_these += count_copies(i) == fewest;
-    if (!of_these) return broken("no disk has the content as it was written: it is compressed or encrypted");
-    take = of_these < p.pages ? of_these : p.pages;
-    for (uint64_t i = 0; i < n_pages; i++) {
-        if (count_copies(i) != fewest || seen++ != taken * of_these / take) continue;
-        taken++;
-        for (int c = 0; c < fewest; c++) try_copy(i, c);
-    }
+    try_pages();
     must_mount("in the end");
     for (uint64_t i = 0; i < n_pages; i++)
         if (strcmp(read_page(i), "whole")) return broken("page %llu is not whole in the end", (unsigned long long)i);
