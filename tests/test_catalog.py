@@ -71,7 +71,8 @@ def fault(filesystem: str, variant: str, workload: str) -> str:
     if not refused and any(phase.visits for phase in load.phases):
         if descriptor.path or not descriptor.device or descriptor.hosts:
             return ""  # nor one whose crash states could be visited
-        place["profile"] = "crash"
+        if load.phases[0].on_crash_disk:
+            place["profile"] = "crash"
     name = f"{workload} on {filesystem}+{variant}"
     try:
         parts = resolve_cell(cell(filesystem, variant=variant, workload=workload, **place), CATALOG)

@@ -256,7 +256,7 @@ def use(kind: str, name: str, known: dict) -> None:
         bare = "wire" if whole.network else "raw"
         lost = any(phase.outage for phase in whole.phases)  # a server, which ext4 has not
         study["filesystems"] = [bare if whole.raw else "nfs-xfs" if lost else "ext4"]
-        study["profiles"] = ["crash" if any(phase.visits for phase in whole.phases) else "hdd-7200"]
+        study["profiles"] = ["crash" if any(phase.on_crash_disk for phase in whole.phases) else "hdd-7200"]
         for scale in ("laptop", "paper"):
             catalog.add(Study, "own", {**study, "workloads": [name], "scale": scale})
             plan_and_render("own", catalog)

@@ -226,6 +226,11 @@ class Phase(Part):
         """The table of what it finds, if it visits crash states (engine states), faults or rot."""
         return next((name for name in VISITS if (self.run or "").startswith(f"engine {name} ")), "")
 
+    @property
+    def on_crash_disk(self) -> bool:
+        """Whether it needs the disk of the device model crash."""
+        return self.visits in ("states", "faults")
+
 
 class Modifier(Part):
     title: Filled

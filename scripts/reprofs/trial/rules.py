@@ -321,7 +321,7 @@ def what_was_built_is_assembled_again(setup: Setup) -> str:
 @of(Workload)
 def crash_states_are_of_their_own_disk(setup: Setup) -> str:
     """A phase with engine states or engine faults."""
-    visits = any(phase.visits in ("states", "faults") for phase in setup.workload.phases)
+    visits = any(phase.on_crash_disk for phase in setup.workload.phases)
     crash = setup.profile.backing == CRASH
     if visits and not crash:
         return f"{_load(setup)} visits crash states or faults; {setup.profile.file} has none: choose the model crash."
