@@ -3,9 +3,10 @@
     [AGAINST=COMMIT] python tests/bench_qemu.py [NUMBER...]   default: all of TRIALS; their numbers from 0
 
 Each trial is run in turns by Debian's QEMU and by our own, where one core lets both run it, and with AGAINST by those
-of another commit. Instructions are those that tasks executed, by the guest's own account (/proc/schedstat) to the end
-of the job; CPU seconds are those of the whole QEMU process, with its start and the restore of the saved state. A figure
-to read, not a test: CPU seconds swing with what else runs, so that the least of some runs is told.
+of another commit. Instructions are those that tasks executed, by the guest's own account (/proc/schedstat), from the
+saved state where the trial begins to the end of its job; CPU seconds are those of the whole QEMU process, with its
+start and the restore of that state. A figure to read, not a test: CPU seconds swing with what else runs, so that the
+least of some runs is told.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from against import checkouts
 from reprofs.guest import image
-from reprofs.guest.steps import Exec, Job, Teardown
+from reprofs.guest.steps import Exec, Job, Pause, Teardown
 from reprofs.labs import exact
 from reprofs.plan.catalog import Catalog
 from reprofs.trial.job import render
@@ -49,17 +50,22 @@ def measure(trial: dict) -> dict[str, float]:
     lab = exact.ExactLab.open(guest=setup.guest, processor=setup.processor)
     job, probe = render(setup), Exec(stage="ran", arg=["cat", "/proc/schedstat"])
     steps = [step for step in job.steps if not isinstance(step, Teardown)]
-    lab.run(Job([probe]), 600)  # the saved state, where there was none
+    first = max((number for number, step in enumerate(steps, 1) if isinstance(step, Pause)), default=0)
+    lab.run(Job([*steps[:first], probe]), 3600)  # the saved states, where there were none
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    outcome = lab.run(Job([*steps, probe]), 3600)
+    outcome = lab.run(Job([*steps[:first], probe, *steps[first:], probe]), 3600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     events = [json.loads(line) for line in outcome.output.splitlines()]
     if failed := [event["reason"] for event in events if event["event"] == "failed"]:
         sys.exit(f"the trial failed: {failed[0]}")
-    (said,) = [event["output"] for event in events if event.get("stage") == "ran"]
-    ran = sum(int(line.split()[RAN]) for line in said.split("\n") if line.startswith("cpu"))
+    began, ended = (ran(event["output"]) for event in events if event.get("stage") == "ran")
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"cpu": cpu, "million": ran * lab.processor.instructions_per_ns / 1e6}
+    return {"cpu": cpu, "million": (ended - began) * lab.processor.instructions_per_ns / 1e6}
+
+
+def ran(said: str) -> int:
+    """ns that tasks ran on all processors since the guest's start."""
+    return sum(int(line.split()[RAN]) for line in said.split("\n") if line.startswith("cpu"))
 
 
 def in_checkout(checkout: Path, trial: dict, chosen: str) -> dict[str, float]:
