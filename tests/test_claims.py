@@ -203,7 +203,7 @@ def study(
     )
     nothing = pd.DataFrame()
     frames = pd.DataFrame(phases), pd.DataFrame(list(samples))
-    return Study(nothing, frames[0], frames[1], *[nothing] * 5, plan, {"values": {}}, {}, folder=Path("unused"))
+    return Study(nothing, frames[0], frames[1], *[nothing] * 6, plan, {"values": {}}, {}, folder=Path("unused"))
 
 
 @pytest.fixture
@@ -643,7 +643,7 @@ def as_planned(name: str) -> Study:
                 samples += [place | one | {"start_ns": n, "iteration": n, "wall_ns": 10**9 + n} for n in (0, 10**8)]
     frames = pd.DataFrame(phases), pd.DataFrame(samples)
     nothing = pd.DataFrame()
-    return Study(nothing, *frames, *[nothing] * 5, plan, {"values": {}}, {}, folder=Path("unused"))
+    return Study(nothing, *frames, *[nothing] * 6, plan, {"values": {}}, {}, folder=Path("unused"))
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["drawn", "whole"])

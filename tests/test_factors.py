@@ -71,7 +71,7 @@ def study(seconds, plan: Plan | None = None) -> Study:
                         ]
     plan = plan.model_copy(update={"trials": []})  # as in the tables of a study
     tables = [pd.DataFrame(trials), pd.DataFrame(rows), pd.DataFrame(samples, columns=[*rows[0], "name", "iteration"])]
-    return Study(*tables, *[pd.DataFrame()] * 5, plan, {"values": {}}, {}, folder=Path("unused"))
+    return Study(*tables, *[pd.DataFrame()] * 6, plan, {"values": {}}, {}, folder=Path("unused"))
 
 
 def seconds(factor, filesystem, phase, number):

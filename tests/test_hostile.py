@@ -217,7 +217,7 @@ def further(name: str, study_name: str, enough: Callable, folder, secret: str, p
         pd.DataFrame(phases),
         pd.DataFrame(samples, columns=list(dict.fromkeys([*phases[0], "name", "items", "iteration"]))),
     )
-    found = Study(*frames, *[pd.DataFrame()] * 5, plan, {"values": {}}, {}, folder=folder)
+    found = Study(*frames, *[pd.DataFrame()] * 6, plan, {"values": {}}, {}, folder=folder)
     patch.setattr(reprofs, "open", lambda study: found)
     run.execute(folder, [name])
 

@@ -77,7 +77,7 @@ def study(name: str, seconds, skip=(), rounds: int = 3) -> Study:
     phases = pd.DataFrame(rows).convert_dtypes()
     environment = {"values": {"lab.kernel": {"6.12.0": 1}}}
     nothing = pd.DataFrame()
-    return Study(nothing, phases, *[nothing] * 6, plan, environment, {}, folder=Path("unused"))
+    return Study(nothing, phases, *[nothing] * 7, plan, environment, {}, folder=Path("unused"))
 
 
 NUMBERS = numbers.load("datalad-2015")
