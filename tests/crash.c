@@ -4,6 +4,7 @@
  * promises WORDS | before CALLS | sequence CALLS | as N (seen is what world N has) | gone NAME | error NAME
  * shows NAME BYTES TAG[@NAME]xSECTORS,...: a file; TAG a call, old (before), left (what the disk had) or 0
  * now: prints the names that are not as in the last world, before any cut
+ * failed: the last call of the sequence has failed
  * judge DONE BEGUN: prints what is found, `!` after what breaks a promise
  * log w:SECTOR:SECTORS[:fua] f ...; subsets WORDS; states: prints of each its first and last place, how, and its picks
  */
@@ -114,6 +115,7 @@ static void obey(char *line) {
         promises.sync = strstr(line, "sync,"), promises.rename = strstr(line, "rename");
     if (!strcmp(verb, "before")) for_calls(line, before);
     if (!strcmp(verb, "sequence")) for_calls(line, add);
+    if (!strcmp(verb, "failed")) call_failed();
     if (!strcmp(verb, "as")) as_in(atoi(line));
     if (!strcmp(verb, "gone")) seen[name_of(line)].type = 0;
     if (!strcmp(verb, "error")) seen[name_of(line)].type = 'e', seen[name_of(line)].error = EIO;

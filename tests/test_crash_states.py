@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from reprofs.data import outputs
 from reprofs.errors import FileError, UserError
 from reprofs.guest.lock import built_module, read_lock
-from reprofs.plan import sequences
+from reprofs.plan import sequences, workload
 from reprofs.plan.device import CRASH_MIB
 from reprofs.plan.workload import Workload
 from reprofs.report.sentences import states as words
@@ -26,6 +26,7 @@ from reprofs.trial import state
 from reprofs.trial.resolve import resolve
 
 SOURCES = ROOT / "scripts/engine"
+ARGUMENT = 128 << 10  # bytes: MAX_ARG_STRLEN of Linux
 BEFORE = "before mkdir A;create A/old;write A/old 0 8192;create foo;write foo 0 8192"
 
 
@@ -66,7 +67,28 @@ APPEND, NEW, MOVE, OVER, FOLDER, AGAIN = (
     "sequence rename A C;create C/new;fsync C/new;fsyncdir C",
     "sequence create new;write new 0 4096;fsync new;rename new bar;create new;write new 0 4096;fsync new",
 )
+SWAP, FAILED = "sequence mkdir B;sync;rename A B", ["sequence write foo 8192 4096", "failed", "sequence fsync foo"]
 CASES = {
+    "fdatasync does not flush an attribute": (["sequence setxattr foo;fdatasync foo", "as 0", "judge 2 2"], ""),
+    "fsync does": (["sequence setxattr foo;fsync foo", "as 0", "judge 2 2"], "damaged!"),
+    "and what it flushed stays": (["sequence setxattr foo;fsync foo;fdatasync foo", "as 0", "judge 3 3"], "damaged!"),
+    "a replaced folder has no name, which nobody promised": (
+        ["promises fsync folder sync,", SWAP, "as 2", "gone B", "judge 2 3"],
+        "name",
+    ),
+    "and which somebody did": ([SWAP, "as 2", "gone B", "judge 2 3"], "name!"),
+    "a write that failed has written nothing": ([*FAILED, "as 0", "judge 2 2"], ""),
+    "or all": ([*FAILED, "as 1", "judge 2 2"], ""),
+    "but nothing else": ([*FAILED, "as 1", "shows foo 12288 oldx16,leftx8", "judge 2 2"], "leak"),
+    "and what was there before stays": ([*FAILED, "as 0", "gone foo", "judge 2 2"], "lost!"),
+    "a flush that failed has flushed nothing": (
+        ["sequence write foo 0 4096;fsync foo", "failed", "as 0", "judge 2 2"],
+        "",
+    ),
+    "a name that failed is not there": (
+        ["sequence create bar", "failed", "sequence sync", "as 2", "shows bar 0 0x0", "judge 2 2"],
+        "name!",
+    ),
     "old content before the flush": ([APPEND, "as 0", "judge 1 2"], ""),
     "new content before the flush": ([APPEND, "as 1", "judge 0 1"], ""),
     "only half of it before the flush": ([APPEND, "as 1", "shows foo 12288 oldx16,1x4,0x4", "judge 1 2"], ""),
@@ -377,7 +399,7 @@ def table(**findings) -> pd.DataFrame:
     rows = []
     for label, told in findings.items():
         text = json.dumps(ROW | {"findings": told})
-        rows += [{"label": label, "phase": "append", **row} for row in outputs.states(text)]
+        rows += [{"label": label, "workload": "full-disk", "phase": "append", **row} for row in outputs.states(text)]
     return pd.DataFrame(rows)
 
 
@@ -390,7 +412,9 @@ def test_the_worst_of_each_cell():
         ("a", "leak"),
         ("b", "leak"),
     ]
-    assert list(statistics.smallest(found)["at"]) == ["--at 3 --again-at 2", "--at 1", "--at 1"]
+    assert list(statistics.smallest(found)["at"]) == [f"--at {at} --full bytes" for at in ("3 --again-at 2", "1", "1")]
+    assert statistics.refused(found)["append"].tolist() == ["\u2013"] * 3
+    assert statistics.refused(found.assign(failed="no"))["append"].tolist() == ["1 of 1"] * 3
     assert statistics.visited(found)["states"].tolist() == [4, 4, 4]
 
 
@@ -414,6 +438,12 @@ def test_sentences():
     assert words.kept(["a", "b"], 5300, 324) == (
         "No guarantee was broken in 5,300 crash states of 324 sequences on a and b."
     )
+    assert "Not visited: 19 of 20 sequences and other subsets" in words.left_out(["all", "torn-4k"], 1, 20)
+    bad = table(a=[LOST | {"kind": "unusable"}])
+    again = "Once the file that took the room was removed, a new file could be written in every state on"
+    assert words.usable_again(["a", "b"], bad) == f"{again} b, but not on a."
+    assert words.usable_again(["b"], bad) == f"{again} b."
+    assert words.usable_again(["a"], bad) == f"{again} no file system."
     assert words.published(2, 24) == "Of 24 published bugs 2 are seen."
     assert words.published(0, 24) == "Of 24 published bugs none is seen."
     assert words.published(1, 24) == "Of 24 published bugs 1 is seen."
@@ -467,6 +497,25 @@ def test_without_barriers_ext4_breaks_what_it_keeps_with_them(visit):
     assert {"mount", "lost"} & {row["kind"] for row in broken} and any(row["after"] for row in broken)
     whole, *more = visit("ext4+no-lazy-init", NEW_FILE)
     assert whole["states"] > 50 and whole["flushes"] and not more
+
+
+@pytest.mark.parametrize("full", ["bytes", "inodes"])
+def test_a_full_disk_keeps_what_was_there(visit, full):
+    """The calls after one that failed are made; without barriers the same is broken."""
+    sequence = "write foo 8192 4096;fsync foo" if full == "bytes" else "create bar;sync;write foo 8192 4096;fsync foo"
+    whole, *more = outputs.states(visit("ext4+no-lazy-init", sequence, "--full", full))
+    assert whole["failed"].endswith("No space left on device") and whole["states"] > 5 and whole["flushes"] and not more
+    broken = outputs.states(visit("ext4+nobarrier-written", "unlink foo;sync", "--full", full))
+    assert {"mount", "lost", "unreadable", "name"} & {row.get("kind") for row in broken}
+
+
+def test_sequences_of_two_calls_fit_into_a_command():
+    two = workload.resolve("crash-states-two", CATALOG)
+    every = [two.words(phase.run, scale, 1, "here") for scale in ("smoke", "laptop", "paper") for phase in two.phases]
+    assert max(len(word) for words in every for word in words) < ARGUMENT
+    assert sum(word.count("|") + 1 for words in every[-len(two.phases) :] for word in words if "|" in word) == 27343
+    with pytest.raises(FileError, match="no parameter"):
+        two.words("engine states {sequences:seq-2/create%{steps}}", "smoke", 1, "here")
 
 
 @pytest.mark.wide

@@ -229,6 +229,9 @@ TWICE = ["metadata", "mdtest", "fsync-each", "many-inodes", "parallel-walk", "re
 RECORDED = [name for name in NAMES if name.startswith("recorded-") and name != "recorded-git"]  # of one program
 LONG = [
     "crash-states",
+    "crash-states-two",
+    "full-disk",
+    "no-inodes",
     "faults",
     "rot",
 ]  # thousands of states; test_crash_states.py, test_faults.py, test_rot.py run some

@@ -5,6 +5,11 @@
  * made, flushed, and unmounted; that is the base of all sequences. Of each sequence a line says how many writes,
  * flushes and states it had, and what was found. `after`: all its calls had returned. `broken`: a promise that was
  * named. at: the number of the state for --at, and of one after a second cut, in the recovery of that state, its own.
+ *
+ * With --full there is no room before the first sequence: a file beside the folder has taken it (--full bytes: but for
+ * so much), or as many files as there are inodes (--full inodes). Then calls may fail with ENOSPC, and the next one is
+ * made; what failed must have changed nothing, or a part of its file's content. What has taken the room can be removed
+ * in each state, and then a new file can be written.
  */
 #define _GNU_SOURCE
 #include "crash/calls.h"
@@ -21,10 +26,12 @@
 #include <limits.h>
 #include <sys/klog.h>
 
+enum { MOST_INODES = 200000, LARGEST_PIECE = 16 << 20, SMALLEST_PIECE = 4096 };
 static struct {
     const char *before, *sequences, *image;
-    uint64_t again, check_every, at, again_at;
+    uint64_t again, check_every, at, again_at, room;
 } p = {.before = "", .check_every = 16, .at = NOT_GIVEN, .again_at = NOT_GIVEN};
+static enum { NOT_FULL, FULL_OF_BYTES, FULL_OF_INODES } full;
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 static int read_words(const char *name, char *text, const char *const *words, bool *to) {
@@ -37,6 +44,10 @@ static int read_words(const char *name, char *text, const char *const *words, bo
     return 0;
 }
 static int read_subsets(const char *name, char *text) { return read_words(name, text, subset_words, chosen); }
+static int read_full(const char *name, char *text) {
+    full = !strcmp(text, "bytes") ? FULL_OF_BYTES : !strcmp(text, "inodes") ? FULL_OF_INODES : NOT_FULL;
+    return full ? 0 : cannot_be(name, text, "bytes or inodes");
+}
 static int read_promises(const char *name, char *text) {
     static const char *const words[] = {"none", "fsync", "folder", "sync", "rename", NULL};
     bool given[5] = {false};
@@ -57,6 +68,8 @@ static const struct option options[] = {
     NUMBER("--at", p.at, 0, UINT32_MAX, "only that state of the only sequence, told at length"),
     NUMBER("--again-at", p.again_at, 0, UINT32_MAX, "with --at: that state after a second cut, in its recovery"),
     WORD("--save", p.image, "with --at: file for what is on the disk, pages with their numbers"),
+    TEXT("--full", read_full, "there is no room: of bytes or inodes"),
+    NUMBER("--room", p.room, 0, UINT32_MAX, "with --full bytes: but for so many bytes"),
     TEXT("--promises", read_promises, "what the file system promises: none, or fsync,folder,sync,rename"),
     WORD("--mountpoint", m.mountpoint, "where the file system is mounted"),
     WORD("--type", m.type, "of a mount without commands"),
@@ -151,6 +164,20 @@ static void report(const char *sequence, const char *failure, uint64_t began) {
 static bool must_stay(int x) {
     int p = x == NOTHING ? NOTHING : flushed_at(x, now_done);
     return p != NOTHING && is_promised(p) && !may_be_nowhere(x, named_at(x, now_done), now_begun);
+}
+
+/* The path of what takes the room, beside the folder under test. */
+static const char *filler(char *room, int number) {
+    int n = snprintf(room, PATH_MAX, "%s/filler", m.mountpoint);
+    if (number) snprintf(room + n, PATH_MAX - (size_t)n, "/%d", number);
+    return room;
+}
+
+/* All of it, or one inode of all. */
+static void make_room(void) {
+    char room[PATH_MAX];
+    if (!unlink(filler(room, full == FULL_OF_INODES))) sync();
+    else found(UNUSABLE, false, "what takes the room cannot be removed: %s", words_for(errno));
 }
 
 /* Whether what is written now harms what was there. */
@@ -249,6 +276,7 @@ static void judge_state(uint32_t first, uint32_t last) {
         now_after = done == n_calls;
         if (first != last) judge(done, begun);
         now_after = now_done == n_calls;
+        if (full) make_room();
         write_new();
         remove_all();
         unmount_it();
@@ -385,7 +413,7 @@ static void judge_now(void) {
     if (*odd) found(WRONG, true, "%s", odd);
 }
 
-static char failure[64];
+static char failure[64]; /* of the first call that failed */
 static int record_call(const char *text) {
     int said = next_call(text);
     if (said) exit(said);
@@ -393,9 +421,12 @@ static int record_call(const char *text) {
     mark((unsigned)n_calls * 2);
     bool again = !strcmp(c->word[0], "remount");
     int error = again ? remount() : do_call(c, node_before(c, &worlds[n_calls - 1]), n_calls);
-    if (error) snprintf(failure, sizeof failure, "%s: %.40s", c->word[0], words_for(error));
+    if (error && !*failure) snprintf(failure, sizeof failure, "%s: %.40s", c->word[0], words_for(error));
     mark((unsigned)n_calls * 2 + 1);
-    return error;
+    bool is_short = error == EIO && strstr(c->word[0], "write"); /* what write_bytes says of a short write */
+    if (!full || (error != ENOSPC && !is_short)) return error;
+    call_failed();
+    return 0;
 }
 
 static void one_sequence(const char *sequence) {
@@ -408,16 +439,17 @@ static void one_sequence(const char *sequence) {
     n_calls = 0;
     n_states = n_proposed = n_visited = now_again = 0;
     memset(tallies, 0, sizeof tallies);
+    memset(torn_at, 0, sizeof torn_at);
     *failure = 0;
     tell_disk("record");
     if (mount_it(why, sizeof why)) exit(broken("the base cannot be mounted again: %s", why));
     sync();
-    for_calls(sequence, record_call);
+    bool possible = !for_calls(sequence, record_call);
     tell_disk("stop");
-    if (!*failure) judge_now();
+    if (possible) judge_now();
     unmount_it();
     read_log();
-    if (!*failure) {
+    if (possible) {
         open_subsets();
         enumerate(0, 0, UINT32_MAX);
         explore();
@@ -441,6 +473,55 @@ static int make_before(const char *text) {
     return error ? broken("before: %s: %s", text, reason(error)) : 0;
 }
 
+/* As much as a file can have, in pieces that become smaller; written where it cannot be allocated. Returns its end. */
+static off_t take_bytes(int fd, off_t at) {
+    static const uint8_t zeros[1 << 20];
+    bool writes = false;
+    for (off_t piece = LARGEST_PIECE; piece >= SMALLEST_PIECE;) {
+        if (writes) {
+            off_t n = piece < (off_t)sizeof zeros ? piece : (off_t)sizeof zeros;
+            ssize_t done = pwrite(fd, zeros, (size_t)n, at);
+            at += done > 0 ? done : 0;
+            piece = done < n ? n / 2 : piece;
+        } else if (!fallocate(fd, 0, at, piece)) at += piece;
+        else if (errno == EOPNOTSUPP) writes = true;
+        else piece /= 2;
+    }
+    fsync(fd); /* what it cannot write is not there */
+    return at;
+}
+
+static int fill_bytes(const char *path) {
+    int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
+    off_t at = 0, before = -1;
+    if (fd < 0) return broken("%s cannot be made: %s", path, reason(errno));
+    for (; at > before; sync()) { /* what is freed late, or was kept for metadata */
+        before = at;
+        at = take_bytes(fd, at);
+    }
+    if (p.room && ftruncate(fd, at > (off_t)p.room ? at - (off_t)p.room : 0))
+        return broken("%s cannot be made shorter: %s", path, reason(errno));
+    close(fd);
+    sync();
+    return 0;
+}
+
+static int fill_inodes(char *path) {
+    if (mkdir(path, 0755)) return broken("%s cannot be made: %s", path, reason(errno));
+    int i = 1, error;
+    while (i <= MOST_INODES && !(error = create(filler(path, i)))) i++;
+    sync();
+    if (i > MOST_INODES) return broken("there are more than %d inodes: --full inodes is of no use", MOST_INODES);
+    return error == ENOSPC ? 0 : broken("a file cannot be made: %s", reason(error));
+}
+
+/* An earlier phase of the trial may have done so. */
+static int fill(void) {
+    char path[PATH_MAX];
+    if (!full || !access(filler(path, 0), F_OK)) return 0;
+    return full == FULL_OF_BYTES ? fill_bytes(path) : fill_inodes(path);
+}
+
 static int run(void) {
     char *copy = strdup(p.sequences), *rest = copy, *one, why[96], cached[32] = "";
     if (!m.mountpoint || !(m.mount ? m.unmount : m.type && m.options ? m.type : NULL))
@@ -453,6 +534,7 @@ static int run(void) {
     int said = for_calls(p.before, make_before);
     if (said) return said;
     sync();
+    if ((said = fill())) return said;
     unmount_first();
     while ((one = next_sequence(&rest))) one_sequence(one);
     free(copy);

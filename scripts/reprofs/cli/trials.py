@@ -137,6 +137,7 @@ def _filesystem(arguments, catalog) -> str:
     option("--at", type=int, metavar="N", help="tell one state at length; without it what was found in all of them"),
     option("--again-at", type=int, metavar="N", help="with --at: of a second cut, while that state recovers"),
     option("--image", type=Path, metavar="FILE", help="with --at: write what is on the disk, a sparse raw image"),
+    option("--full", choices=("bytes", "inodes"), help="there is no room, or no inodes (workload full-disk)"),
     option("--kernel", help="a kernel of workflow/kernels instead of the guest's own"),
     option("--profile", default="crash", help="device profile: crash, or crash-no-cache"),
     option("--scale", default="smoke", help="which subsets of the writes: smoke, laptop or paper (smoke)"),
@@ -155,7 +156,7 @@ def _state(arguments) -> None:
     filesystem, variant = variant_of(arguments.filesystem, catalog)
     names = {"profile": arguments.profile, "workload": state.WORKLOAD, "scale": arguments.scale}
     cell = Cell(lab="exact", stack="single", filesystem=filesystem, variant=variant, kernel=arguments.kernel, **names)
-    numbers = {"--at": arguments.at, "--again-at": arguments.again_at}
+    numbers = {"--at": arguments.at, "--again-at": arguments.again_at, "--full": arguments.full}
     options = [word for name, value in numbers.items() if value is not None for word in (name, f"{value}")]
     options += ["--save", state.IMAGE] if arguments.image else []
     setup = state.setup_of(cell, arguments.sequence, options, catalog)

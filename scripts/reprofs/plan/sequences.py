@@ -185,9 +185,11 @@ def read(name: str) -> Sequences:
 def arguments(spec: str) -> str:
     """The arguments of engine states for NAME, NAME/OPERATION or NAME/OPERATION%N, of which every N-th is taken.
 
-    Raises UserError for an unknown name or operation.
+    Raises UserError for an unknown name, operation or parameter.
     """
     place, _, step = spec.partition("%")
+    if step.startswith("{"):
+        raise UserError(f"sequences:{spec}: the scale has no parameter {step}.")
     name, _, operation = place.partition("/")
     of = read(name)
     if operation and operation not in (known := of.calls | of.histories):

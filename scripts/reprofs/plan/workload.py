@@ -64,7 +64,7 @@ BYTES = re.compile("bytes|size|largest")  # in the name of a scale's own paramet
 BYTES_MAX, COUNT_MAX = 10**12, 10**9
 SPEC = re.compile(rf"({NAME.pattern})(?:@(x?)([0-9]+))?((?:\+[a-z]+[0-9]*)*)")
 TREE_NAME = re.compile(rf"\{{tree:({NAME.pattern})(?<!\.yaml)\}}")  # with .yaml it would be a path
-SEQUENCES_NAME = re.compile(rf"\{{sequences:({NAME.pattern}(?:/[a-z][a-z0-9-]*)?(?:%[0-9]+)?)\}}")
+SEQUENCES_NAME = re.compile(rf"\{{sequences:({NAME.pattern}(?:/[a-z][a-z0-9-]*)?(?:%(?:[0-9]+|\{{[a-z_]+\}}))?)\}}")
 RECORDING_NAME = re.compile(rf"\{{recording:({NAME.pattern})\}}")
 Variable = Annotated[str, text(r"^[A-Za-z_][A-Za-z0-9_]*$", "the name of a variable")]
 
@@ -359,7 +359,7 @@ class Modified(Workload):
 
     def words(self, text: str, scale: str, seed: object, where: str, run: int = 1) -> list[str]:
         """One of its commands as words, its placeholders filled in: the scale's parameters, seed, run, tree:PROFILE,
-        recording:NAME, sequences:NAME/OPERATION, of which %N takes every N-th.
+        recording:NAME, sequences:NAME/OPERATION, of which %N or %{PARAMETER} takes every so many-th.
 
         Raises FileError, beginning with `where`, for an unknown placeholder or a missing program.
         """
@@ -368,12 +368,16 @@ class Modified(Workload):
         try:
             text = TREE_NAME.sub(lambda found: tree.arguments(found[1]), text)
             text = RECORDING_NAME.sub(lambda found: recording.arguments(found[1]), text)
-            text = SEQUENCES_NAME.sub(lambda found: sequences.arguments(found[1]), text)
+            text = SEQUENCES_NAME.sub(lambda found: sequences.arguments(_filled(found[1], values)), text)
         except FileError:
             raise
         except UserError as error:  # no such tree or recording: the error names what asks for it
             raise FileError(f"{where}: {error}") from None
         return argv(text, values, where)
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{([a-z_]+)\}", lambda found: values.get(found[1], found[0]), text)
 
 
 def without_size(workload: str) -> str:

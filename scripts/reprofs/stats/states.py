@@ -21,6 +21,7 @@ KINDS = {
     "unnamed": ("no name", "a file or folder that was flushed lacks a name; POSIX asks for a flush of the folder, too"),
 }
 FINE = "ok"
+FULL = {"full-disk": " --full bytes", "no-inodes": " --full inodes"}  # workload -> the options of reprofs state for it
 WHEN = {True: "after", False: "before"}  # all calls had returned at the cut, or not
 
 
@@ -33,11 +34,18 @@ def findings(states: pd.DataFrame) -> pd.DataFrame:
 
 
 def visited(states: pd.DataFrame) -> pd.DataFrame:
-    """Of each file system and operation (index): states visited, sequences, and how many of these are not possible."""
+    """Of each file system and operation (index): states visited, sequences, and in how many of these a call failed."""
     whole = states[states["kind"].isna()]
     return whole.groupby(["label", "phase"]).agg(
-        states=("states", "sum"), sequences=("sequence", "size"), impossible=("failed", "count")
+        states=("states", "sum"), sequences=("sequence", "size"), failed=("failed", "count")
     )
+
+
+def refused(states: pd.DataFrame) -> pd.DataFrame:
+    """Of each file system (index) and operation (columns): `3 of 8`, those in which a call failed; a dash: none."""
+    every = visited(states)
+    told = every["failed"].astype(str) + " of " + every["sequences"].astype(str)
+    return told.where(every["failed"] > 0, "\u2013").unstack("phase")
 
 
 def worst(states: pd.DataFrame, after: bool) -> pd.DataFrame:
@@ -64,5 +72,6 @@ def smallest(states: pd.DataFrame) -> pd.DataFrame:
     found = findings(states).drop_duplicates(["label", "kind", "after", "broken"])
     columns = ["label", "kind", "after", "broken", "sequence", "found", "states", "at", "what"]
     again = [f" --again-at {number:.0f}" if pd.notna(number) else "" for number in found["again"]]
-    shown = found.assign(at=[f"--at {at:.0f}{more}" for at, more in zip(found["at"], again, strict=True)])
+    full = found["workload"].map(FULL).fillna("")
+    shown = found.assign(at=[f"--at {at:.0f}{more}" for at, more in zip(found["at"], again + full, strict=True)])
     return shown[columns].reset_index(drop=True)

@@ -98,12 +98,13 @@ def table(output: str) -> str:
     lines = []
     for row in (json.loads(line) for line in output.splitlines() if line.startswith("{")):
         counts = f"{row['writes']} writes, {row['flushes']} flushes, {row['states']} states"
-        lines.append(f"{row['sequence']}: " + (f"not possible: {row['failed']}" if row["failed"] else counts))
+        failed = row["failed"] and f" ({row['failed']})"  # on a full disk, the next call was made nevertheless
+        lines.append(f"{row['sequence']}: " + (counts + failed if row["states"] else f"not possible: {row['failed']}"))
         for one in row["findings"]:
             when = "all calls had returned" if one["after"] else "a call had not returned"
             weight = "a broken guarantee" if one["broken"] else "nothing guaranteed"
             place = f"--at {one['at']}" + (f" --again-at {one['again']}" if "again" in one else "")
             lines.append(f"  {one['kind']} in {one['states']} states: {one['what']} ({when}; {weight}; {place})")
-        if not row["findings"] and not row["failed"]:
+        if not row["findings"] and row["states"]:
             lines.append("  nothing found")
     return "\n".join(lines)

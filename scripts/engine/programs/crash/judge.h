@@ -38,7 +38,7 @@ static void found(enum finding kind, bool broken, const char *format, ...) __att
 
 /* The last call, up to `done`, that flushed a node: 0: it was there before; NOTHING: none did. */
 static int flushed_at(int x, int done) {
-    for (int q = done; q > 0; q--) {
+    for (int q = torn_at[x] && torn_at[x] <= done ? torn_at[x] - 1 : done; q > 0; q--) {
         if (calls[q].persists == FILE_ && calls[q].node == x) return q;
         if (calls[q].persists == ALL && worlds[q].node[x].type) return q;
     }
@@ -131,8 +131,17 @@ static const char *words_of(const struct seen *s, int i, int x) {
     return s->node[i] == x ? "content of another time" : "another's content";
 }
 
-/* Whether what is seen is node x as call p promised it; why not, in words. */
-static bool is_whole(const struct seen *s, int x, int p, int begun, char *why, size_t room) {
+/* The last call, up to p, that flushed the attribute of a node: fdatasync(2) flushes content only. */
+static int attribute_flushed_at(int x, int p) {
+    for (int q = p; q > 0; q--)
+        if (calls[q].persists == ALL ||
+            (calls[q].persists == FILE_ && calls[q].node == x && strcmp(calls[q].word[0], "fdatasync")))
+            return q;
+    return 0;
+}
+
+/* Whether what is seen is node x as call p promised it, and its attribute as call `since` did; why not, in words. */
+static bool is_as(const struct seen *s, int x, int p, int since, int begun, char *why, size_t room) {
     const struct node *was = &worlds[p].node[x];
     long least = was->bytes, most = least;
     bool attribute = s->type != 'f';
@@ -142,8 +151,8 @@ static bool is_whole(const struct seen *s, int x, int p, int begun, char *why, s
         long bytes = worlds[q].node[x].bytes;
         least = bytes < least ? bytes : least;
         most = bytes > most ? bytes : most;
-        attribute = attribute || worlds[q].node[x].attribute == s->attribute;
     }
+    for (int q = since; q <= begun; q++) attribute = attribute || worlds[q].node[x].attribute == s->attribute;
     if (s->type == 'f' && (s->bytes < least || s->bytes > most))
         return snprintf(why, room, "has %ld bytes instead of %ld", s->bytes, least), false;
     for (int i = 0; i * SECTOR < least && s->type == 'f'; i++)
@@ -151,14 +160,18 @@ static bool is_whole(const struct seen *s, int x, int p, int begun, char *why, s
             return snprintf(why, room, "has %s in sector %d", words_of(s, i, x), i), false;
     return attribute || (snprintf(why, room, "has another attribute"), false);
 }
+static bool is_whole(const struct seen *s, int x, int p, int begun, char *why, size_t room) {
+    return is_as(s, x, p, attribute_flushed_at(x, p), begun, why, room);
+}
 
 /* In what a name differs from node x of world q, or from nothing, without a cut; NULL: in nothing. */
 static inline const char *unlike(int n, int x, int q) {
     static char why[80];
     const struct seen *s = &seen[n];
+    if (x != NOTHING && torn_at[x] && s->type == worlds[q].node[x].type) return NULL;
     if (x == NOTHING) return s->type ? "is there" : NULL;
     if (s->type == 'e') return words_for(s->error);
-    return !s->type ? "is missing" : is_whole(s, x, q, q, why, sizeof why) ? NULL : why;
+    return !s->type ? "is missing" : is_as(s, x, q, q, q, why, sizeof why) ? NULL : why;
 }
 
 /* Whether a name rightly shows another node than x. */
@@ -231,15 +244,17 @@ static void judge_name(int n, int done, int begun) {
     char room[LETTERS];
     const char *folder = folder_of(names[n], room);
     int since = names_flushed_at(n, done), in = strcmp(folder, ".") ? name_of(folder) : NOTHING, x = NOTHING;
-    bool always = true, never = true;
+    bool always = true, never = true, replaced = false;
     for (int q = since; q <= begun; q++) {
         x = worlds[q].at[n];
+        replaced = replaced || x != worlds[since].at[n];
         always = always && x != NOTHING;
         never = never && x == NOTHING;
         /* One that was itself renamed or removed is judged by its own name. */
         if (in != NOTHING && (seen[in].type != 'd' || worlds[q].at[in] != worlds[since].at[in])) return;
     }
-    if (always && !seen[n].type && !is_lost[x]) found(NAME, is_promised(since), "%s is missing", names[n]);
+    bool promised = is_promised(since) && (promises.rename || !replaced);
+    if (always && !seen[n].type && !is_lost[x]) found(NAME, promised, "%s is missing", names[n]);
     if (never && seen[n].type) found(NAME, is_promised(since), "%s is there again", names[n]);
 }
 

@@ -45,6 +45,7 @@ static char names[NAMES][LETTERS];
 static int n_names, n_nodes, n_calls;
 static struct world worlds[CALLS + 1];
 static struct call calls[CALLS + 1]; /* from 1 */
+static int torn_at[NODES]; /* the first call that failed and may have changed a part of the node; 0: none */
 
 static int name_of(const char *text) {
     int n = 0;
@@ -196,6 +197,19 @@ static inline int next_call(const char *text) {
     apply(c, &worlds[n_calls], n_calls);
     if (!strcmp(c->word[0], "rename") || strchr(c->word[c->words - 1], '/')) name_both_places();
     return 0;
+}
+
+/* The last call has failed. Names are as they were; of content a part may be as the call wanted it. What failed to
+ * flush a file has flushed nothing. */
+static inline void call_failed(void) {
+    struct call *c = &calls[n_calls];
+    const char *verb = c->word[0];
+    bool content = strstr(verb, "write") || !strcmp(verb, "truncate") || !strcmp(verb, "allocate") ||
+        !strcmp(verb, "keep") || !strcmp(verb, "punch") || !strcmp(verb, "zero");
+    int x = c->persists == FILE_ ? c->node : content ? worlds[n_calls].at[name_of(c->word[1])] : NOTHING;
+    if (x != NOTHING && !torn_at[x]) torn_at[x] = n_calls;
+    if (!content) worlds[n_calls] = worlds[n_calls - 1];
+    c->persists = NO;
 }
 
 /* Calls of a text, separated by semicolons, each given to `each`. Returns the first answer that is not 0. */

@@ -19,10 +19,11 @@ SUBSETS = {
 }
 
 
-def left_out(subsets: Sequence[str], again: int | None) -> str:
+def left_out(subsets: Sequence[str], again: int | None, step: int | None = None) -> str:
     """Which states were visited, and which were not. subsets: keys of `SUBSETS`.
 
-    again: the power is cut a second time while every so many-th state recovers; None: never.
+    again: the power is cut a second time while every so many-th state recovers; None: never. step: every so many-th
+    sequence is made; None: all.
 
     `Visited: every state in which none, all or all but one of the writes that no flush followed are on the disk; so
     there is no error bound. Not visited: other subsets, torn writes, and a second cut while a state recovers. …`
@@ -32,6 +33,8 @@ def left_out(subsets: Sequence[str], again: int | None) -> str:
         missing.append("torn writes")
     if not again:
         missing.append("a second cut while a state recovers")
+    if step and step > 1:
+        missing.insert(0, f"{step - 1} of {step} sequences")
     own = listing([SUBSETS[subset] for subset in subsets], "or")
     often = (
         f" While one in {again} states recovered, the power was cut again, at 16 places at most."
@@ -69,6 +72,20 @@ def broken(found: pd.DataFrame) -> str:
 def published(seen: int, every: int) -> str:
     """`Of 24 published bugs 2 are seen.`"""
     return f"Of {count(every, 'published bug')} {seen or 'none'} {'is' if seen < 2 else 'are'} seen."
+
+
+def usable_again(labels: Sequence[str], found: pd.DataFrame) -> str:
+    """Whether there is room again on a full disk. found: `stats.states.findings`.
+
+    `Once the file that took the room was removed, a new file could be written in every state on ext4 and xfs, but not
+    on nilfs2.`
+    """
+    bad = set(found.loc[(found["kind"] == "unusable") & found["after"].astype(bool), "label"])
+    good, other = [label for label in labels if label not in bad], [label for label in labels if label in bad]
+    first = "Once the file that took the room was removed, a new file could be written in every state"
+    if not good:
+        return f"{first} on no file system."
+    return f"{first} on {listing(good)}" + (f", but not on {listing(other)}." if other else ".")
 
 
 def unpromised(labels: Sequence[str]) -> str:
