@@ -108,9 +108,11 @@ def killed(words: list, where: Path, cwd: Path, moment: float) -> None:
     process.wait()
     said = (where / "said").read_text()
     assert "Traceback" not in said, said
-    left = [*tmp.iterdir(), *(path for path in (where / "out").iterdir() if path not in before)]
+    # A file in `out` that has its own name is the whole result: the command came so far.
+    made = (path for path in (where / "out").iterdir() if path not in before and path.name.startswith("."))
+    left = [*tmp.iterdir(), *made]
     named = cleanup.sweep() + cleanup.sweep_cache()
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while marked(mark) and time.monotonic() < until:  # some look every half second whether their parent lives
         time.sleep(0.1)
     named += cleanup.sweep() + cleanup.sweep_cache() + leftovers.sweep()  # what these still had
@@ -210,13 +212,16 @@ def succeeds(words: list, cwd: Path) -> None:
 def test_a_killed_command_leaves_nothing(command, times, somewhere, guest):
     """What was there before is there, whole; and the same command succeeds afterwards."""
     words, seconds = COMMANDS[command]
-    draw = drawn()
+    draw, written = drawn(), dict[Path, bytes]()
     for _ in range(times):
         killed(words(somewhere), somewhere, ROOT, draw.random() * seconds)
         for result in (somewhere / "out").glob("results/quick"):
             publication.read(result)
+        written |= {path: path.read_bytes() for path in (somewhere / "out").glob("[!.]*") if path.is_file()}
     if command in AGAIN and (times > 1 or seconds < 5):
         succeeds(words(somewhere), ROOT)
+        for path, content in written.items():  # one that it wrote before it was killed was whole; recordings have times
+            assert command == "record" or path.read_bytes() == content
 
 
 # Commands of a checkout that is copied.
