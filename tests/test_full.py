@@ -128,6 +128,7 @@ def head() -> str:
 
 REPROFS = BIN / "reprofs"
 PYTHON = [sys.executable, "-c"]
+NOTEBOOK = ["--study=rot-on-arrays"]
 MOUNT = ["--lab=mount", "--profile=ram"]
 # What is called, the variables that lead to the full disk, and bytes free there. The folders of outputs are new.
 CASES = {
@@ -171,6 +172,16 @@ CASES = {
         [REPROFS, "beside", "results/quick", "--plan={plan}", "--output={disk}/out/new"],
         (),
         8192,
+    ),
+    "notebook": (
+        [REPROFS, "notebook", "notebooks/rot.ipynb", *NOTEBOOK, "--log={raw}/log", "--output={disk}/out/new/it.ipynb"],
+        (),
+        8192,
+    ),
+    "notebook-tmp": (
+        [REPROFS, "notebook", "notebooks/rot.ipynb", *NOTEBOOK, "--log={disk}/out/log", "--output={tmp}/it.ipynb"],
+        ("TMPDIR",),
+        4096,
     ),
     "measure": ([REPROFS, "measure", "--filesystem=ext4", "--", "true"], ("REPROFS_CACHE",), MIB),
     "lock": ([REPROFS, "lock", "--built", "base"], ("REPROFS_CACHE",), MIB),

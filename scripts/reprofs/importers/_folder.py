@@ -81,7 +81,9 @@ def _table(folder: Path, name: str, rows: list[dict], described: list[dict]) -> 
 
     schema = pa.schema([(r["column"], pa.type_for_alias(r["type"])) for r in described if r["table"] == name])
     rows = [{key: _clean(row.get(key)) for key in schema.names} for row in rows]
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / f"{name}.parquet")
+    made = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), made)
+    (folder / f"{name}.parquet").write_bytes(made.getvalue())
     _csv(folder / f"{name}.csv", schema.names, rows)
 
 

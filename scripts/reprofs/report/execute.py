@@ -6,7 +6,6 @@ import base64
 import io
 import logging
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reprofs.errors import UserError, cut
-from reprofs.files import write_sums
+from reprofs.files import HINTS, made, write_bytes, write_sums
 from reprofs.workplace import workplace
 
 CELL_S = 600  # of the host; a cell takes seconds
@@ -56,15 +55,17 @@ def execute(notebook: Path, study: str, log: Path, output: Path) -> None:
             raise UserError(f"{notebook} has printed {MOST_MB} MB, and was ended: print less.") from None
         raise UserError(f"{notebook}: its kernel died in a cell: run it in Jupyter, and look at its memory.") from None
     except (OSError, ValueError, nbformat.ValidationError) as error:
+        if isinstance(error, OSError) and error.errno in HINTS:  # of the machine, not of the notebook
+            raise
         raise UserError(f"{notebook} cannot be run: {cut(error)}; save it again in Jupyter.") from None
     finally:
         tempfile.tempdir = None
         os.environ.pop("REPROFS_PLACE", None)
     if (size := log.stat().st_size / 1e6) > MOST_MB:
         raise UserError(f"{notebook} shows {size:,.0f} MB, at most {MOST_MB} MB are allowed: print less; see {log}.")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(log, output)
-    write_sums(output.with_name(f"{output.name}.sha256"), [output])
+    with made(output.parent):
+        write_bytes(output, log.read_bytes())
+        write_sums(output.with_name(f"{output.name}.sha256"), [output])
 
 
 class _Printed:
