@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -488,16 +489,27 @@ def test_a_kernel_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     machine = object.__new__(qemu.Machine)
     machine.place, machine.panicked, machine.shutdown, machine.received = tmp_path, False, "", b""
     machine.socket, theirs = socket.socketpair()
+    monkeypatch.setattr(machine, "_ask", lambda *_, **__: "RFL=00000246")
     with machine.socket, theirs:
         (tmp_path / "console").write_text(STALL.replace("21007", "5252"))  # 21 s, which a thread may need
         assert machine.wait_for_end(time.monotonic() + 0.1, HANGS) == "timeout"
         (tmp_path / "console").write_text(STALL)
         assert machine.wait_for_end(time.monotonic() + 0.1) == "timeout"  # a lab whose clock is the host's
         assert machine.wait_for_end(time.monotonic() + 600, HANGS) == "hang"
+        (tmp_path / "console").write_text("")
+        looks = itertools.cycle(["RFL=00000046 RFL=00000246", "RFL=00000202 RFL=00000002"])  # each of two at times
+        monkeypatch.setattr(machine, "_ask", lambda *_, **__: next(looks))
+        assert machine.wait_for_end(time.monotonic(), HANGS) == "timeout"
+        monkeypatch.setattr(machine, "_ask", lambda *_, **__: "RFL=00000246 RFL=00000046")
+        assert machine.wait_for_end(time.monotonic(), HANGS) == "hang"
+        assert machine.wait_for_end(time.monotonic()) == "timeout"
     events = [{"event": "phase", "name": "make-tree"}]
     assert raw.status("hang", events, f"quiet\n{STALL}\n", 9) == (
         "failed",
         f"The guest's kernel hangs after phase make-tree; it says: {STALL}",
+    )
+    assert raw.status("hang", events, "quiet\n", 9)[1].endswith(
+        "after phase make-tree; it lets nothing interrupt a processor."
     )
 
 

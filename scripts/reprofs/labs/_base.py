@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -30,6 +30,26 @@ MEMORY = Plain(title="In memory")
 
 # What a kernel of a virtual clock says of a thread that kept the processor for 40 s and more (kernel/rcu/tree_stall.h).
 HANGS = re.compile(r"rcu_\w+ kthread starved for \d{5,} jiffies")
+
+LOOKS = 10  # at the processors of a guest that has reached its time limit
+INTERRUPTS, FLAGS = 0x200, re.compile(r"RFL=([0-9a-f]{8})")  # of each processor, as QEMU's monitor shows registers
+
+
+def is_stuck(looks: Iterable[str]) -> bool:
+    """Whether a processor has interrupts disabled in each look. A kernel that works does so for microseconds."""
+    flags = [[int(found, 16) & INTERRUPTS for found in FLAGS.findall(look)] for look in looks]
+    return any(not any(of_one) for of_one in zip(*flags, strict=False))
+
+
+# Why a kernel ended, the best first; after these it says where it lay in memory.
+CAUSES = [re.compile(text) for text in (r"Kernel panic - not syncing", r"\b(?:BUG|Oops)\b")]
+
+
+def cause(console: str) -> list[str]:
+    """The line of a console that says why the kernel ended, else its last line; none where there is nothing."""
+    lines = console.strip().splitlines()
+    found = (line for why in CAUSES for line in lines if why.search(line))
+    return [first] if (first := next(found, "")) else lines[-1:]
 
 
 @dataclass

@@ -24,7 +24,7 @@ from reprofs.files import cache_folder, intact, sha256
 from reprofs.guest import carried, trace
 from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, VARIABLE, whole
 from reprofs.guest.steps import Exec, Job, Step
-from reprofs.labs._base import Asked, Lab, Outcome
+from reprofs.labs._base import CAUSES, LOOKS, Asked, Lab, Outcome, cause, is_stuck
 from reprofs.plan.device import Device
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
@@ -33,8 +33,6 @@ PROGRAMS_BYTES = 4 << 30  # of a memory module, for whole programs; sparse; its 
 JOB_BYTES = 256 * 1024  # every job is padded to this: its size is part of the machine, which the exact snapshot fixes
 BOOT_LIMIT_S = 1200  # on the host; half a minute on an idle machine
 ANSWER_S = 60  # QEMU answers in milliseconds, on a busy host in seconds
-# Why a kernel ended, the best first; after these it says where it lay in memory.
-CAUSES = [re.compile(text) for text in (r"Kernel panic - not syncing", r"\b(?:BUG|Oops)\b")]
 SILENT_S = 20  # after this long it is said what is waited for
 
 
@@ -363,7 +361,7 @@ class Machine:
     def wait_for_end(self, deadline: float, hangs: re.Pattern[str] | None = None) -> str:
         """Wait for the machine's end: "lost" (the guest powered off), "killed" (QEMU ended), "panic" or "timeout".
 
-        "hang": the kernel has said what matches `hangs`.
+        "hang": the kernel has said what matches `hangs`; or at the deadline it lets nothing interrupt a processor.
         """
         while not self.shutdown and not self.panicked:
             try:
@@ -372,12 +370,21 @@ class Machine:
                 if hangs and hangs.search(self._said("console")):
                     return "hang"
                 if time.monotonic() >= deadline:
-                    return "timeout"
+                    return "hang" if hangs and self._is_stuck() else "timeout"
             except MachineError:
                 return "killed"
         if self.panicked or self.shutdown == "guest-reset":
             return "panic"
         return "killed" if self.shutdown.startswith("host-") else "lost"  # a signal that QEMU could still answer to
+
+    def _is_stuck(self) -> bool:
+        try:
+            return is_stuck(
+                self._ask("human-monitor-command", {"command-line": "info registers -a"}, limit_s=5)
+                for _ in range(LOOKS)
+            )
+        except (MachineError, TimeoutError):
+            return False
 
     def save(self, path: Path) -> None:
         """Save the state of the paused machine, without its shared memory, to a file."""
@@ -467,20 +474,13 @@ class Machine:
 
     def _error(self, text: str) -> MachineError:
         """An error with the last words of QEMU, and the guest's last words or why its kernel ended."""
-        words = [self._said("qemu").strip().splitlines()[-1:], _cause(self._said("console"))]
+        words = [self._said("qemu").strip().splitlines()[-1:], cause(self._said("console"))]
         return MachineError("; ".join([text, *(cut(word) for last in words for word in last)]))
 
     def _said(self, name: str) -> str:
         with contextlib.suppress(OSError):
             return (self.place / name).read_text(errors="replace")
         return ""
-
-
-def _cause(console: str) -> list[str]:
-    """The line of a console that says why the kernel ended, else its last line; none where there is nothing."""
-    lines = console.strip().splitlines()
-    found = (line for cause in CAUSES for line in lines if cause.search(line))
-    return [first] if (first := next(found, "")) else lines[-1:]
 
 
 @functools.cache

@@ -160,6 +160,11 @@ def parse_events(output: bytes) -> list[dict]:
     return events
 
 
+def _hang(console: str) -> str:
+    said = next((line.strip() for line in console.splitlines() if HANGS.search(line)), "")
+    return f"it says: {said}" if said else "it lets nothing interrupt a processor."
+
+
 def status(ending: str, events: list[dict], console: str, limit_s: float) -> tuple[str, str]:
     """(status, reason) of a trial that ran, from how the lab ended and the engine's events."""
     failure = next((event for event in events if event["event"] == "failed"), None)
@@ -169,8 +174,7 @@ def status(ending: str, events: list[dict], console: str, limit_s: float) -> tup
     if ending == "timeout":
         return "timeout", f"The host's time limit of {limit_s:g} s passed; the last thing heard was: {last}."
     if ending == "hang":
-        said = next(line for line in console.splitlines() if HANGS.search(line))
-        return "failed", f"The guest's kernel hangs after {last}; it says: {said.strip()}"
+        return "failed", f"The guest's kernel hangs after {last}; {_hang(console)}"
     if ending == "panic":
         lines = [line for line in console.splitlines() if "Kernel panic" in line or "Out of memory" in line]
         return (
