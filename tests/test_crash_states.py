@@ -509,6 +509,14 @@ def test_a_full_disk_keeps_what_was_there(visit, full):
     assert {"mount", "lost", "unreadable", "name"} & {row.get("kind") for row in broken}
 
 
+def test_snapshots_and_balances_between_calls(visit):
+    sequence = "write foo 0 4096;maintain snapshot;write foo 4096 4096;fsync foo;maintain balance;sync"
+    whole, *more = visit("btrfs+none", sequence)
+    assert whole["states"] > 100 and not whole["failed"] and not more
+    with pytest.raises(UserError, match="no maintenance nothing: see the key maintenance"):
+        visit("btrfs+none", "maintain nothing")
+
+
 def test_sequences_of_two_calls_fit_into_a_command():
     two = workload.resolve("crash-states-two", CATALOG)
     every = [two.words(phase.run, scale, 1, "here") for scale in ("smoke", "laptop", "paper") for phase in two.phases]

@@ -31,6 +31,9 @@ def test_a_seed_draws_the_same_possible_history():
     assert all(len(calls) == 24 and sequences.possible(SEQ, calls) for calls in drawn)
     verbs = {call.split()[0] for calls in drawn for call in calls}
     assert verbs >= {*sequences.WORDS, *sequences.SAVES, "fsync", "fdatasync", "fsyncdir"}
+    kept = [call for seed in range(20) for call in sequences.random_history(SEQ, seed, 24, (), ["balance", "snapshot"])]
+    assert {call for call in kept if call.startswith("maintain")} == {"maintain balance", "maintain snapshot"}
+    assert sequences.possible(SEQ, kept[:24]) and of("btrfs", 4, "none").maintenance == ["balance", "snapshot"]
     fewer = [call for seed in range(20) for call in sequences.random_history(SEQ, seed, 24, {"link", "symlink"})]
     assert not [call for call in fewer if call.startswith(("link", "symlink"))]
 

@@ -172,6 +172,7 @@ def _state(arguments) -> None:
     option("--hours", type=float, default=0.1, help="of host time (0.1)"),
     option("--calls", type=number, default=24, metavar="N", help="of a history, at most 60 (24)"),
     option("--kernel", help="a kernel of workflow/kernels instead of the guest's own"),
+    option("--memory-mib", type=number, metavar="N", help="memory limit of the histories (none)"),
     CATALOG,
 )
 def _soak(arguments) -> None:
@@ -186,7 +187,8 @@ def _soak(arguments) -> None:
     catalog = catalog_of(arguments)
     filesystem, variant = variant_of(arguments.filesystem, catalog)
     names = {"profile": "crash", "workload": state.WORKLOAD, "scale": "smoke", "kernel": arguments.kernel}
-    cell = Cell(lab="exact", stack="single", filesystem=filesystem, variant=variant, **names)
+    own = {"filesystem": filesystem, "variant": variant, "memory_mib": arguments.memory_mib}
+    cell = Cell(lab="exact", stack="single", **own, **names)
     image.ensure(state.setup_of(cell, "sync", [], catalog).guest, say)
     run, found = soak.Soak(cell, catalog, arguments.calls), 0
     for one in run.run(arguments.seed, time.monotonic() + 3600 * arguments.hours, say):

@@ -17,6 +17,7 @@ from reprofs.plan.parts import (
     Expression,
     Filled,
     Part,
+    PhaseName,
     Promising,
     Word,
     text,
@@ -269,6 +270,9 @@ class Filesystem(PlannedFilesystem, Descriptor):
     outage: Comeback | None = Field(None, description="How a server is lost and comes back, for workloads that ask")
     check: list[Command] = []
     scrub: list[Command] = Field([], description="Mounted, reads every copy; exit code 0: all is well, 1: not")
+    maintenance: dict[PhaseName, Annotated[list[Command], Field(min_length=1)]] = Field(
+        {}, description="Mounted, what runs between the calls of a soak: snapshots, balancing, defragmenting"
+    )
     blocks: list[Command] = Field(
         [], description="Unmounted, print which blocks are of which kind: lines `unit BYTES` and `FIRST LAST KIND`"
     )

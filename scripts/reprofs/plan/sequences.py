@@ -9,7 +9,7 @@ OSDI 2018).
 import itertools
 import random
 import shlex
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Annotated
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -206,12 +206,16 @@ SIZES = (512, 4096, 8192, 12288)
 LARGEST = 32768  # bytes of a file
 SAVES = ("sync", "remount", "drop")  # drop: of clean caches, which saves nothing
 SAVED = 0.3  # the share of calls that save something
+MAINTAINED = 0.1  # and that run maintenance of the file system, where it has some
 
 
-def random_history(of: Sequences, seed: int, length: int, without: Container[str] = ()) -> list[str]:
+def random_history(
+    of: Sequences, seed: int, length: int, without: Container[str] = (), maintenance: Sequence[str] = ()
+) -> list[str]:
     """So many calls that are possible one after another, drawn from a seed: the same on every machine.
 
-    of: says what is there before; without: verbs that the file system does not have.
+    of: says what is there before; without: verbs that the file system does not have; maintenance: names of what it
+    has, for calls `maintain NAME`.
     """
     draw = random.Random(seed)
     names = Names(kinds={TOP: "d"})
@@ -220,6 +224,9 @@ def random_history(of: Sequences, seed: int, length: int, without: Container[str
         names = _possible(names, call, of)
     verbs = [verb for verb in WORDS if verb not in without]
     while len(made) < length:
+        if maintenance and draw.random() < MAINTAINED:
+            made.append(f"maintain {draw.choice(maintenance)}")
+            continue
         if draw.random() < SAVED:
             made.append(_saving(draw, names))
             continue
@@ -238,7 +245,7 @@ def possible(of: Sequences, calls: Iterable[str]) -> bool:
         verb, *words = call.split()
         if verb in WORDS:
             names = names.after(call) if names else None
-        elif names and words and words[0] not in names.kinds:
+        elif names and words and verb in FLUSHES and words[0] not in names.kinds:
             names = None
     return names is not None
 

@@ -224,7 +224,9 @@ class Phase(Part):
     @property
     def visits(self) -> str:
         """The table of what it finds, if it visits crash states (engine states), faults or rot."""
-        return next((name for name in VISITS if (self.run or "").startswith(f"engine {name} ")), "")
+        return next(
+            (name for name in VISITS if (self.run or "").startswith((f"engine {name} ", f"engine {name}-"))), ""
+        )
 
     @property
     def on_crash_disk(self) -> bool:

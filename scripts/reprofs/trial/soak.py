@@ -16,6 +16,7 @@ from reprofs.plan import sequences
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell
 from reprofs.trial import state
+from reprofs.trial.resolve import resolve
 
 AT_ONCE = 8  # histories of one start of the guest
 KINDS = ("kind", "after")
@@ -51,6 +52,7 @@ class Soak:
         self.before = sequences.read(state.SET)
         self.without: set[str] = set()
         self.visited = self.histories = 0
+        self.maintenance = sorted(resolve(cell, catalog).filesystem.maintenance)
 
     def run(self, seed: int, until: float, say: Callable[[str], None]) -> Iterator[Finding]:
         """Findings of the seeds from this one on, until time.monotonic() is `until`; at least AT_ONCE histories.
@@ -77,7 +79,7 @@ class Soak:
                 return
 
     def _history(self, seed: int) -> list[str]:
-        return sequences.random_history(self.before, seed, self.length, self.without)
+        return sequences.random_history(self.before, seed, self.length, self.without, self.maintenance)
 
     def _visit(self, histories: list[list[str]], whose: str) -> list[dict]:
         text = "|".join(";".join(calls) for calls in histories)

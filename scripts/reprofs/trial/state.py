@@ -36,7 +36,8 @@ def setup_of(cell: Cell, sequence: str, options: list[str], catalog: Catalog) ->
     found = resolve(cell, catalog)
     first = found.workload.phases[0]
     before = ";".join(sequences.read(SET).before)
-    words = ["engine", "states", "--before", before, "--sequences", sequence, *options]
+    program = "states-maintained" if "maintain " in sequence else "states"
+    words = ["engine", program, "--before", before, "--sequences", sequence, *options]
     run = shlex.join(words).replace("{", "{{").replace("}", "}}")
     phase = first.model_copy(update={"name": "state", "run": run + " --subsets {subsets}"})
     workload = found.workload.model_copy(update={"phases": [phase]})

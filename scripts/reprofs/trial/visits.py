@@ -43,6 +43,10 @@ def remounting(phase: Phase, setup: Setup, lines: Callable[..., Lines], checker:
     else:
         given = None if setup.variant.promise else filesystem.promises
         found += ["--promises", ",".join(given.words() if given else []) or "none"]
+    if (phase.run or "").startswith("engine states-maintained "):
+        own = {name: lines("maintenance", one) for name, one in filesystem.maintenance.items()}
+        each = [f"{name}={' && '.join(map(shlex.join, commands))}" for name, commands in own.items()]
+        found += ["--maintenance", "\n".join(each)]
     return found + _words(scripts)
 
 
