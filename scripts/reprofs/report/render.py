@@ -26,6 +26,7 @@ FOLDER = Path(__file__).parents[3] / "report"
 SECTION = re.compile(r"##+ ")
 FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/(svg\+xml|png|jpeg);base64,([^"]+)"')
 ORDINARY = ("image/svg+xml", "image/png", "image/jpeg")  # of Jupyter's own displays, the first that there is
+ASIDES = ("operations", "flushes", "ranks", "options", "space")  # appendices where a study asks for something else
 ASIDE = "## Who is fastest"  # heading of the first notebook's answer where a study asks for something else
 OBJECT = re.compile(r"\[?<.*>\]?", re.DOTALL)  # what Python shows of something that has no better words
 
@@ -107,9 +108,9 @@ def merge(executed: list[Path], first: Collection[str] = ()) -> nbformat.Noteboo
 
     A notebook whose first cell is tagged `appendix` is one as a whole; otherwise its cells with that tag are moved to
     an appendix under the notebook's title. Cells tagged `answer` are moved to where the first notebook has such a cell.
-    With `first` only those of the notebooks with these stems are, followed by cells tagged `limits`: the others stay in
-    their own parts. Cells tagged `notebook` are for work in the notebook and left out. Raises UserError for a notebook
-    that does not exist.
+    With `first` only those of the notebooks with these stems are, followed by cells tagged `limits`. The others stay in
+    their own parts, and those of `ASIDES` are appendices. Cells tagged `notebook` are for work in the notebook
+    and left out. Raises UserError for a notebook that does not exist.
     """
     body: list[nbformat.NotebookNode] = []
     appendices: list[list[nbformat.NotebookNode]] = []
@@ -120,7 +121,8 @@ def merge(executed: list[Path], first: Collection[str] = ()) -> nbformat.Noteboo
         raise UserError(f"there is no notebook {what} whose answer could stand first: name one of the report's.")
     for path in executed:
         cells = _told([cell for cell in _read(path).cells if "notebook" not in _tags(cell)])
-        whole, answer = "appendix" in _tags(cells[0]), _tagged(cells, "answer")
+        whole = _whole(cells, path.stem, first)
+        answer = _tagged(cells, "answer")
         moved = {"limits", *(["answer"] if path.stem in first else [])} if first else {"answer"}
         if answer and place is None:
             place = len(body) + cells.index(answer[0])
@@ -134,6 +136,11 @@ def merge(executed: list[Path], first: Collection[str] = ()) -> nbformat.Noteboo
     if place is not None:
         body[place:place] = sorted(front, key=lambda cell: "limits" in _tags(cell))
     return _alike([*body, *(cell for own in appendices for cell in own)])
+
+
+def _whole(cells: list[nbformat.NotebookNode], name: str, first: Collection[str]) -> bool:
+    """Whether a notebook is an appendix as a whole."""
+    return "appendix" in _tags(cells[0]) or bool(first and name in ASIDES and name not in first)
 
 
 def _tagged(cells: list[nbformat.NotebookNode], *tags: str) -> list[nbformat.NotebookNode]:

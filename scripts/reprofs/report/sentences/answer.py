@@ -17,6 +17,7 @@ from reprofs.stats.compare import FEW
 from reprofs.stats.study import Study
 
 HERE = " in this lab"
+SEVERAL = 1.5  # file systems whose sizes differ by this factor are of several sizes, not of several kinds
 
 
 def fastest(rows: pd.DataFrame, title: str, small: bool = False, here: bool = False) -> str:
@@ -195,8 +196,9 @@ def setup(study: Study, ranked: pd.DataFrame) -> str:
         return ""
     places = [lab_parts(setting.lab) for setting in settings]
     rooms = [select(study.trials, setting, status="ok")["mounted_total_bytes"].dropna() for setting in settings]
-    sizes = list(dict.fromkeys(size(room.median()) for room in rooms if len(room)))
-    sizes = [sizes[0], sizes[-1]] if len(sizes) > 2 else sizes
+    room = pd.concat(rooms)
+    several = len(room) > 0 and room.max() > SEVERAL * room.min()
+    sizes = [size(end) for end in ((room.min(), room.max()) if several else (room.median(),))] if len(room) else []
     parts = [_named("device model", (one.profile for one in settings))]
     parts[0] += f" ({' to '.join(sizes)})" if sizes else ""
     parts += [_named("stack", (one.stack for one in settings)), _named("lab", (one.lab for one in places))]
