@@ -252,3 +252,18 @@ def test_an_assumption_of_a_device_model_is_said_once_with_what_rests_on_it():
     disk, ssd = limits.assumed(study)
     assert "assumed" in disk and "flushes take 80 µs alike" in ssd
     assert limits.assumed(Of(trials=pd.DataFrame({"profile": ["ram"]}), plan=plan)) == []
+
+
+@pytest.mark.parametrize(
+    ("labs", "named"),
+    [
+        (["exact@v2-0.5ns@debian-6.1", "exact@v2-0.5ns@debian-7.3"], "kernel debian-6.1"),
+        (["exact@v2-0.5ns@64mib", "exact@v2-0.5ns"], "memory 64 MiB"),
+        (["exact@v2-0.5ns", "exact@v2-0.5ns@64mib"], "lab exact@v2-0.5ns"),
+        (["exact@v1-1ns", "exact@v2-0.5ns"], "CPU model v1-1ns"),
+        (["exact@v2-0.5ns", "host"], "lab exact@v2-0.5ns"),
+    ],
+)
+def test_a_lab_is_named_by_what_alone_tells_labs_apart(study, labs, named):
+    several = study.trials.assign(lab=[*labs, *[labs[0]] * (len(study.trials) - 2)])
+    assert dataclasses.replace(study, trials=several).differing(lab=labs[0]) == named
