@@ -18,25 +18,35 @@ NAN = float("nan")
 
 def test_what_a_snapshot_costs():
     rows = [("btrfs", 6e6, 125e6, 31e6, 1.27, 1.2, 1.3), ("zfs", 16e6, 173e6, 26e6, 1.01, 0.9, 1.1)]
-    found = pd.DataFrame(rows, columns=["label", "take", "read", "remove", "change", "low", "high"])
-    take, change, read, remove = snapshots.costs(found)
-    assert take == "Taking a snapshot of the files takes 6.00 ms (btrfs) to 16.0 ms (zfs)."
-    assert change.endswith("compared with one without a snapshot, takes equally long (zfs) to 27 % longer (btrfs).")
-    assert read == "Reading it takes 125 ms (btrfs) to 173 ms (zfs)."
-    assert remove == "Removing it, until its space is free, takes 26.0 ms (zfs) to 31.0 ms (btrfs)."
-    assert snapshots.costs(found[:1])[0].endswith("takes 6.00 ms (btrfs).")
-    assert snapshots.costs(found.assign(take=5e6))[0].endswith("takes 5.00 ms on all.")
+    found = pd.DataFrame(rows, columns=["label", "take", "read", "remove", "change", "low", "high"]).assign(where="")
+    told = "The first change of files that a snapshot keeps takes equally long on zfs and 27 % longer on btrfs."
+    assert snapshots.change(found) == told
+    assert snapshots.trade(found) == "Btrfs is fastest to take a snapshot and to read one, zfs to free its space."
+    assert snapshots.trade(found[:1]) == "", "nothing to compare"
+    slow = found.assign(where="hdd", remove=[26e6, 31e6], change=[1.31, 1.01], low=[1.2, 0.9], high=[1.4, 1.1])
+    both = pd.concat([found, slow])
+    assert snapshots.change(both).endswith("equally long on zfs and 27 % to 31 % longer on btrfs.")
+    assert snapshots.trade(both) == "In both settings btrfs is fastest to take a snapshot and to read one."
+    last = slow.assign(where="third", take=[9e6, 1e6], read=[9e6, 1e6])
+    assert snapshots.trade(pd.concat([both, last])) == "", "no step has the same file system in front everywhere"
 
 
 def test_what_options_change():
     rows = [("fs+a", 0.9, 0.85, 0.95), ("fs+b", 1.02, 0.9, 1.2), ("fs+c", 2.4, 2.3, 2.5)]
-    found = pd.DataFrame(rows, columns=["label", "ratio", "low", "high"]).assign(base="fs")
-    assert options.changed(found, "w, stack single") == (
-        "**fs, w, stack single:** compared with fs the workload takes 2.40 times as long with fs+c and 10 % less time"
-        " with fs+a. No significant change from fs: fs+b."
+    found = pd.DataFrame(rows, columns=["label", "ratio", "low", "high"]).assign(base="fs", where="w", verdict=NAN)
+    told = (
+        "**Options of fs:** 1 of 3 comparisons takes longer and 1 takes less time; most: fs+c (w), 2.40 times as long."
     )
-    assert options.changed(found[1:2], "w") == "**fs, w:** No significant change from fs: fs+b."
-    assert options.changed(found[1:2].assign(low=NAN, high=NAN), "w").endswith("No significant change from fs: fs+b.")
+    assert options.changed(found) == told
+    assert options.changed(found.assign(verdict=[NAN, NAN, "slower"])) == told
+    less = found.assign(verdict=["not significantly different", NAN, "slower"], where="")
+    assert options.changed(less) == (
+        "**Options of fs:** 1 of 3 comparisons takes longer; most: fs+c, 2.40 times as long."
+    )
+    assert options.changed(found[1:2]) == "**fs+b** did not differ significantly from fs."
+    assert options.changed(found[2:].assign(low=NAN, high=NAN)) == "**fs+c** did not differ significantly from fs."
+    assert options.changed(found[:1]) == "**fs+a** takes 10 % less time than fs."
+    assert options.changed(found[2:]) == "**fs+c** takes 2.40 times as long as fs."
 
 
 def test_operations_that_are_too_short_tell_no_scaling():

@@ -236,15 +236,22 @@ def test_cells_are_moved_by_their_tags(tmp_path):
 
 
 def test_answers_stand_where_the_first_notebook_has_its_own(tmp_path):
-    """First those of the topics that a study asks for, then the first notebook's, then the others, each in order."""
-    first = notebook(tmp_path / "1.ipynb", ("", "question"), ("answer", "totals"), ("", "scope"))
+    """Those of the topics that a study asks for, and what limits them; the others stay in their own parts."""
+    first = notebook(tmp_path / "1.ipynb", ("", "question"), ("answer", "totals"), ("limits", "but"), ("", "scope"))
     second = notebook(tmp_path / "2.ipynb", ("answer", "by the way"), ("", "details"))
     third = notebook(tmp_path / "3.ipynb", ("answer", "what was asked"), ("", "more"), ("appendix", "all"))
     merged = render.merge([first, second, third], ["3"])
     with pytest.raises(UserError, match="no notebook '4' whose answer could stand first"):
         render.merge([first, second, third], ["4"])
     found = [cell.outputs[0].data["text/markdown"] for cell in merged.cells if "outputs" in cell]
-    assert found == ["question", "what was asked", "totals", "by the way", "scope", "details", "more", "all"]
+    assert found == ["question", "what was asked", "but", "totals", "scope", "by the way", "details", "more", "all"]
+    aside = notebook(tmp_path / "ranks.ipynb", ("answer", "side"))
+    found = [cell.metadata.get("appendix") for cell in render.merge([first, third, aside], ["3"]).cells]
+    assert found[-4:] == ["A", "A", "B", "B"], "what is not asked is an appendix"
+    headings = [cell.source for cell in merged.cells if cell.cell_type == "markdown"]
+    assert headings == ["# Of my own", render.ASIDE, *["# Of my own"] * 2, "# Of my own: details"]
+    found = [cell.outputs[0].data["text/markdown"] for cell in render.merge([first, second]).cells if "outputs" in cell]
+    assert found == ["question", "totals", "by the way", "but", "scope", "details"]
     found = [cell.outputs[0].data["text/markdown"] for cell in render.merge([third]).cells if "outputs" in cell]
     assert found == ["what was asked", "more", "all"]
 

@@ -62,21 +62,22 @@ def test_sentences():
     both = [rows(REPAIRED, REPAIRED | {"read": "whole", "repair_left": 0})]
     both += [rows(SCRUBBED | {"read": "whole", "scrub_left": 0}, label="btrfs", stack="btrfs-raid1")]
     arrays = statistics.by_array(statistics.cases(pd.concat(both)))
-    assert words.silent(arrays) == (
-        "A program reads the wrong bit without an error from ext4 (partly md-raid5). Never from btrfs."
-    )
-    assert words.silent(arrays[1:]) == "No program reads the wrong bit from btrfs."
-    assert words.ended(arrays) == [
-        "Repair spreads it on ext4 (partly md-raid5): afterwards nothing knows the bit that was written.",
-        "Scrub or repair mends it on ext4 (partly md-raid5) and btrfs (btrfs-raid1).",
+    assert words.kept(arrays) == [
+        "ext4 (md-raid5) gives a program the wrong bit without an error; never btrfs.",
+        "Repair makes it permanent on ext4 (md-raid5): afterwards no copy has the bit that was written.",
+        "Scrub or repair mends it on ext4 (md-raid5) and btrfs (btrfs-raid1).",
     ]
-    assert words.ended(arrays[:0]) == []
+    assert words.kept(arrays[1:])[0] == "No program gets the wrong bit from btrfs."
+    assert words.kept(arrays[:0]) == []
     unsaid = rows(SCRUBBED | {"found": False, "scrub_left": 0}, label="btrfs", stack="btrfs-raid6")
+    remains = rows(SCRUBBED | {"read": "5"}, label="btrfs", stack="single")
     several = [rows(REPAIRED, stack=stack) for stack in ("md-raid5", "md-raid6", "md-raid10")]
-    arrays = statistics.by_array(statistics.cases(pd.concat([unsaid, *several])))
-    assert words.ended(arrays) == [
-        "Repair spreads it on ext4 (all 3 stacks): afterwards nothing knows the bit that was written.",
+    arrays = statistics.by_array(statistics.cases(pd.concat([unsaid, remains, *several])))
+    assert words.kept(arrays) == [
+        "btrfs (btrfs-raid6) and ext4 (all 3 stacks) give a program the wrong bit without an error.",
+        "Repair makes it permanent on ext4 (all 3 stacks): afterwards no copy has the bit that was written.",
         "Scrub or repair mends it on btrfs (btrfs-raid6).",
+        "Scrub finds it, and there is no copy to mend it from, on btrfs (single).",
         "The scrub reports nothing on btrfs (btrfs-raid6).",
     ]
 

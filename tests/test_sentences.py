@@ -118,19 +118,22 @@ def test_an_answer_of_what_no_real_machine_was_compared_for_holds_in_this_lab():
 def test_setup_and_amount(study):
     (setting,) = study.settings
     (load,) = study.loads(setting)
-    told = answer.setup(study, setting, [load])
+    ranked = study.results.totals
+    told = answer.setup(study, ranked)
     assert told.startswith("Setup: device model ssd (") and told.endswith("stack single, lab exact, scale smoke.")
+    assert answer.setup(study, ranked[:0]) == "" and answer.how_sure(study, ranked[:0]) == []
     assert answer.amount(study, setting, load).startswith("2,000 files, ")
-    sure = answer.how_sure(study, setting, study.results.totals)
+    (sure,) = answer.how_sure(study, ranked)
     assert sure.startswith("How sure: 2 repetitions; intervals contain the 1.6 % that another build")
-    # With two labs both lines say which they are of.
-    two = study.trials.assign(lab=["host", *study.trials["lab"][1:]])
-    both = dataclasses.replace(study, trials=two)
-    assert answer.how_sure(both, setting, study.results.totals).startswith(f"How sure (lab {setting.lab}): 2 repet")
-    told = answer.setup(both, setting, [load])
-    assert told.startswith(f"Setup (lab {setting.lab}): device model ssd (") and told.endswith(
-        "stack single, scale smoke."
-    )
+    # Of several settings of which the same is known there is one sentence; else each says which it is of.
+    more = pd.concat([ranked.assign(profile=name) for name in ("hdd", "ram")], ignore_index=True)
+    (both,) = answer.how_sure(study, more)
+    assert both.startswith("How sure: 2 repetitions; nothing was tested; intervals")
+    told = answer.setup(study, more)
+    assert told.startswith("Setup: device models hdd and ram, stack") and told.endswith("lab exact, scale smoke.")
+    two = dataclasses.replace(study, trials=study.trials.assign(profile=["ram", *study.trials["profile"][1:]]))
+    first, second = answer.how_sure(two, pd.concat([ranked, more[more["profile"] == "ram"]], ignore_index=True))
+    assert first.startswith("How sure (device model ram): 2 rep") and second.startswith("How sure (device model ssd): ")
 
 
 def test_small_scale_and_what_is_constant(study):
@@ -249,3 +252,18 @@ def test_an_assumption_of_a_device_model_is_said_once_with_what_rests_on_it():
     disk, ssd = limits.assumed(study)
     assert "assumed" in disk and "flushes take 80 µs alike" in ssd
     assert limits.assumed(Of(trials=pd.DataFrame({"profile": ["ram"]}), plan=plan)) == []
+
+
+@pytest.mark.parametrize(
+    ("labs", "named"),
+    [
+        (["exact@v2-0.5ns@debian-6.1", "exact@v2-0.5ns@debian-7.3"], "kernel debian-6.1"),
+        (["exact@v2-0.5ns@64mib", "exact@v2-0.5ns"], "memory 64 MiB"),
+        (["exact@v2-0.5ns", "exact@v2-0.5ns@64mib"], "lab exact@v2-0.5ns"),
+        (["exact@v1-1ns", "exact@v2-0.5ns"], "CPU model v1-1ns"),
+        (["exact@v2-0.5ns", "host"], "lab exact@v2-0.5ns"),
+    ],
+)
+def test_a_lab_is_named_by_what_alone_tells_labs_apart(study, labs, named):
+    several = study.trials.assign(lab=[*labs, *[labs[0]] * (len(study.trials) - 2)])
+    assert dataclasses.replace(study, trials=several).differing(lab=labs[0]) == named

@@ -174,8 +174,14 @@ def test_a_file_system_that_waits_for_room():
     own = pd.DataFrame(rows, columns=["room_mib", "ms", "idle"]).assign(where="", label="btrfs", operation="Create")
     found = pd.concat([own, own.assign(label="xfs", ms=80, idle=0.0)])
     found["wall_ns"] = found["ms"] * 1e6
-    assert scaling.rooms(found, 0.05) == [
-        "**btrfs is slower in less than 2,048 MiB**: “Create” takes 203 ms in 1,024 MiB and 93.0 ms in 16,384; for "
-        "41.0 % of the longer time neither processor nor device works.",
-        "From 1,024 to 16,384 MiB all operations differ by at most 5 %: xfs.",
+    enough = scales.enough(found.groupby(["where", "label", "room_mib"]).wall_ns.sum(), 0.05)
+    assert enough.to_dict() == {("", "btrfs"): 2048, ("", "xfs"): 1024}
+    assert scaling.rooms(found, enough, 0.05) == [
+        "**btrfs needs 2,048 MiB to be as fast as in 16,384 MiB**; up to 41.0 % of the longer time neither processor"
+        " nor device works.",
+        "From 1,024 to 16,384 MiB xfs differs by at most 5 %.",
     ]
+    late = found[found["label"] == "btrfs"].assign(where="7.3", wall_ns=[9e8, 9e8, 9e8, 9e7])
+    enough = scales.enough(pd.concat([found, late]).groupby(["where", "label", "room_mib"]).wall_ns.sum(), 0.05)
+    told = scaling.rooms(pd.concat([found, late]), enough, 0.05)[0]
+    assert told.startswith("**btrfs needs 2,048 to 16,384 MiB to be as fast as in 16,384 MiB**, the most on 7.3; up to")

@@ -20,7 +20,9 @@ class Topic(NamedTuple):
     name: str  # of its notebook
     question: str
     applies: Condition  # whether the study has it
-    asked: Condition = never  # whether the study asks for it above all, so that its answer stands first
+    asked: Condition = (
+        never  # whether the study asks for it above all, so that its answer alone is in the first section
+    )
 
 
 SAMPLES = any_of(

@@ -26,6 +26,8 @@ FOLDER = Path(__file__).parents[3] / "report"
 SECTION = re.compile(r"##+ ")
 FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/(svg\+xml|png|jpeg);base64,([^"]+)"')
 ORDINARY = ("image/svg+xml", "image/png", "image/jpeg")  # of Jupyter's own displays, the first that there is
+ASIDES = ("operations", "flushes", "ranks", "options", "space")  # appendices where a study asks for something else
+ASIDE = "## Who is fastest"  # heading of the first notebook's answer where a study asks for something else
 OBJECT = re.compile(r"\[?<.*>\]?", re.DOTALL)  # what Python shows of something that has no better words
 
 
@@ -105,28 +107,44 @@ def merge(executed: list[Path], first: Collection[str] = ()) -> nbformat.Noteboo
     """The notebooks as one: first the body, then the appendices, whose cells carry a letter.
 
     A notebook whose first cell is tagged `appendix` is one as a whole; otherwise its cells with that tag are moved to
-    an appendix under the notebook's title. Cells tagged `answer` are moved to where the first notebook has such a cell,
-    those of the notebooks with a stem in `first` before the others. Cells tagged `notebook` are for work in the
-    notebook and left out. Raises UserError for a notebook that does not exist.
+    an appendix under the notebook's title. Cells tagged `answer` are moved to where the first notebook has such a cell.
+    With `first` only those of the notebooks with these stems are, followed by cells tagged `limits`. The others stay in
+    their own parts, and those of `ASIDES` are appendices. Cells tagged `notebook` are for work in the notebook
+    and left out. Raises UserError for a notebook that does not exist.
     """
     body: list[nbformat.NotebookNode] = []
     appendices: list[list[nbformat.NotebookNode]] = []
-    answers: list[tuple[bool, list[nbformat.NotebookNode]]] = []
+    front: list[nbformat.NotebookNode] = []
     place = None
-    if odd := next((name for name in first if name not in {path.stem for path in executed}), None):
-        raise UserError(f"there is no notebook {short(odd)} whose answer could stand first: name one of the report's.")
+    if odd := set(first) - {path.stem for path in executed}:
+        what = short(min(odd))
+        raise UserError(f"there is no notebook {what} whose answer could stand first: name one of the report's.")
     for path in executed:
         cells = _told([cell for cell in _read(path).cells if "notebook" not in _tags(cell)])
-        whole = "appendix" in _tags(cells[0])
-        answer = [cell for cell in cells if "answer" in _tags(cell)]
-        if answer:
-            place = len(body) + cells.index(answer[0]) if place is None else place
-            answers.append((path.stem not in first, answer))
-        body += [cell for cell in cells if not (whole or {"appendix", "answer"} & set(_tags(cell)))]
+        whole = _whole(cells, path.stem, first)
+        answer = _tagged(cells, "answer")
+        moved = {"limits", *(["answer"] if path.stem in first else [])} if first else {"answer"}
+        if answer and place is None:
+            place = len(body) + cells.index(answer[0])
+            if moved == {"limits"} and not _silent(answer):
+                cells.insert(cells.index(answer[0]), nbformat.v4.new_markdown_cell(ASIDE))
+        front += _tagged(cells, *moved)
+        body += [cell for cell in cells if not (whole or {"appendix", *moved} & set(_tags(cell)))]
         appendices += _appendix(cells, whole, string.ascii_uppercase[len(appendices)])
+    for cell in _tagged(body, "answer"):  # of the others: it stays where it is
+        cell.metadata["tags"] = []
     if place is not None:
-        body[place:place] = [cell for _, own in sorted(answers, key=lambda pair: pair[0]) for cell in own]
+        body[place:place] = sorted(front, key=lambda cell: "limits" in _tags(cell))
     return _alike([*body, *(cell for own in appendices for cell in own)])
+
+
+def _whole(cells: list[nbformat.NotebookNode], name: str, first: Collection[str]) -> bool:
+    """Whether a notebook is an appendix as a whole."""
+    return "appendix" in _tags(cells[0]) or bool(first and name in ASIDES and name not in first)
+
+
+def _tagged(cells: list[nbformat.NotebookNode], *tags: str) -> list[nbformat.NotebookNode]:
+    return [cell for cell in cells if set(tags) & set(_tags(cell))]
 
 
 def _read(path: Path) -> nbformat.NotebookNode:

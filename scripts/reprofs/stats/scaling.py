@@ -148,6 +148,19 @@ def rooms(study: Tables) -> pd.DataFrame:
     return means.reset_index().sort_values([*keys, "position", "room_mib"], kind="stable", ignore_index=True)
 
 
+def enough(walls: pd.Series, equal: float) -> pd.Series:
+    """The least size from which on a workload takes the time that it takes in the largest, within the share `equal`.
+
+    walls: time by where, label and room_mib (levels of the index), one workload; by where and label in their order.
+    """
+    found = {}
+    for key, own in walls.groupby(level=["where", "label"], sort=False):
+        wall = own.droplevel(["where", "label"]).sort_index()
+        far = (wall / wall.iloc[-1] - 1).abs() > equal
+        found[key] = wall.index[wall.index.get_loc(far[far].index[-1]) + 1] if far.any() else wall.index[0]
+    return pd.Series(found, dtype=int).rename_axis(["where", "label"])
+
+
 def _logarithms(sizes: ArrayLike, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(sizes, dtype=float), np.asarray(times, dtype=float)
     if len(x) != len(y):

@@ -18,6 +18,7 @@ from reprofs.data.keys import OPERATION, SETTING, Load, Pair, Place, Setting, di
 from reprofs.data.study import IMPORT, Tables, load_import
 from reprofs.data.study import load as load_tables
 from reprofs.errors import UserError, several
+from reprofs.plan.cell import lab_parts
 from reprofs.project import place
 from reprofs.stats import cells, compare, results, stacks
 from reprofs.stats.results import Margins, Results
@@ -32,6 +33,7 @@ TIMES = {
     "sd_ns": "sd_ms",
 }
 NAMES = {"lab": "lab", "stack": "stack", "profile": "device model"}
+LAB_NAMES = {"processor": "CPU model {}", "kernel": "kernel {}", "memory_mib": "memory {} MiB"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,7 +242,18 @@ class Study(Tables):
     def differing(self, *keys: Setting | Place, **parts: str) -> str:
         """Names lab, stack and device model where the study has several; empty where it has one of each."""
         parts = {name: value for key in keys for name, value in key._asdict().items() if name in NAMES} | parts
-        return ", ".join(f"{NAMES[name]} {value}" for name, value in parts.items() if self.trials[name].nunique() > 1)
+        several = {name: value for name, value in parts.items() if self.trials[name].nunique() > 1}
+        return ", ".join(
+            self._lab_named(value) if name == "lab" else f"{NAMES[name]} {value}" for name, value in several.items()
+        )
+
+    def _lab_named(self, name: str) -> str:
+        """`kernel debian-7.3`: a lab by what alone tells the labs of the study apart, else by its name."""
+        own, places = lab_parts(name), [lab_parts(lab) for lab in self.trials["lab"].unique()]
+        differ = [key for key in LAB_NAMES if len({getattr(one, key) for one in places}) > 1]
+        if len({one.lab for one in places}) > 1 or len(differ) != 1 or not getattr(own, differ[0]):
+            return f"{NAMES['lab']} {name}"
+        return LAB_NAMES[differ[0]].format(getattr(own, differ[0]))
 
     def headline(self, load: Load, setting: Setting) -> str:
         """The title of a workload; in brackets its name, its scale, and what tells the setting from others."""

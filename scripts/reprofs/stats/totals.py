@@ -8,7 +8,7 @@ import pandas as pd
 from reprofs.data.keys import SETTING, Load, Setting, distinct, select
 from reprofs.plan.workload import without_size
 from reprofs.stats import recorded
-from reprofs.stats.cells import ENOUGH, LEVEL, measured
+from reprofs.stats.cells import COMPUTE, ENOUGH, LEVEL, measured
 from reprofs.stats.compare import FEW, holm, versus
 from reprofs.stats.study import Study
 
@@ -118,8 +118,9 @@ def places(study: Study) -> pd.DataFrame:
 
 def shares(study: Study, setting: Setting, load: Load) -> pd.DataFrame:
     """Milliseconds of each operation (columns, in their order) on each file system (rows): means that sum up to the
-    mean total."""
+    mean total, so without the phase that only computes."""
     own = select(study.times, setting, load)
+    own = own[own["phase"] != COMPUTE]
     wide = own.pivot_table(index="label", columns="operation", values="ms", aggfunc="mean", observed=True)
     return wide.fillna(0.0)
 

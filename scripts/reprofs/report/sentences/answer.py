@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from reprofs.data.keys import Load, Setting, select
+from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.cell import Cell, lab_parts, taken_apart
 from reprofs.plan.processor import Order
 from reprofs.report.marks import Marked, strong
@@ -17,6 +17,7 @@ from reprofs.stats.compare import FEW
 from reprofs.stats.study import Study
 
 HERE = " in this lab"
+SEVERAL = 1.5  # file systems whose sizes differ by this factor are of several sizes, not of several kinds
 
 
 def fastest(rows: pd.DataFrame, title: str, small: bool = False, here: bool = False) -> str:
@@ -85,42 +86,63 @@ def family(study: Study, setting: Setting) -> str:
     return f" Verdicts are Holm-corrected over its {tests} workloads." if tests > 1 else ""
 
 
-def variants(rows: pd.DataFrame) -> str:
-    """What variants change. rows: of `totals.variants`, one setting; empty without any.
+def how_sure(study: Study, ranked: pd.DataFrame) -> list[str]:
+    """How sure rankings are: repetitions, corrections, and what a real machine showed. ranked: of `totals.ranked`.
 
-    `Of 3 variants compared with the first of their file system 1 is slower and 0 are faster.`
+    A sentence of all settings of which the same is known; several name theirs.
     """
-    if rows.empty:
-        return ""
-    slow, fast = (int((rows["verdict"] == word).sum()) for word in ("slower", "faster"))
-    told = f"Of {count(len(rows), 'variant')} compared with the first of their file system {slow}"
-    return f"{told} {verb(slow, 'is', 'are')} slower and {fast} {verb(fast, 'is', 'are')} faster."
-
-
-def how_sure(study: Study, setting: Setting, rows: pd.DataFrame) -> str:
-    """How sure a ranking is: repetitions, corrections, and what a real machine showed. rows: of `totals.ranked`."""
-    repetitions = sorted(set(rows["n"].astype(int)))
-    first = f"How sure{_of(study, setting)}: {_span(repetitions, 'repetition')}"
-    tests = int(select(study.results.cheapest, setting)["p"].notna().sum())
-    first += f", Holm-corrected over {tests} workload totals" if tests > 1 else "" if tests else "; nothing was tested"
-    if study.lab(setting.lab).exact:
-        first += f"; intervals contain the {100 * FLOOR:g} % that another build of the lab may change"
-    return " ".join(filter(None, [f"{first}.", real_machine(study, setting, rows["label"])]))
+    alike: dict[tuple[str, str], list[Setting]] = {}
+    for setting in distinct(ranked, Setting):
+        rows = select(ranked, setting)
+        told = _span(sorted(set(rows["n"].astype(int))), "repetition")
+        tests = int(select(study.results.cheapest, setting)["p"].notna().sum())
+        told += (
+            f", Holm-corrected over {tests} workload totals" if tests > 1 else "" if tests else "; nothing was tested"
+        )
+        if study.lab(setting.lab).exact:
+            told += f"; intervals contain the {100 * FLOOR:g} % that another build of the lab may change"
+        alike.setdefault((told, machine(study, setting, rows["label"])), []).append(setting)
+    found = []
+    for (told, known_of), settings in alike.items():
+        where = f" ({listing((study.differing(one) for one in settings), most=4)})" if len(alike) > 1 else ""
+        more = not_compared(study, settings, pd.concat(select(ranked, one)["label"] for one in settings))
+        found.append(" ".join(filter(None, [f"How sure{where}: {told}.", known_of, more])))
+    return found
 
 
 def real_machine(study: Study, setting: Setting, labels: pd.Series) -> str:
     """How far differences of an exact lab held on a real machine; empty where the lab's own clock is real."""
+    return " ".join(filter(None, [machine(study, setting, labels), not_compared(study, [setting], labels)]))
+
+
+def machine(study: Study, setting: Setting, labels: pd.Series) -> str:
+    """`real_machine` without what was not compared there."""
     if not trust.processor(study, setting.lab):
         return ""
     if missing := trust.unmeasured(study, setting.lab, labels):
         return f"No real machine was compared for {missing}."
     found = trust.known(study, setting.lab)
     assert found  # else it is unmeasured
-    names, device = trust.outside(study, setting, labels)
-    parts = [*names, *([f"device model {device}"] if device else [])]
     own = study.trials.loc[study.trials["label"].isin(list(labels)), "filesystem"]
-    more = f"Not part of that test: {listing(parts)}." if parts else ""
-    return " ".join(filter(None, [bands(found.order), biased(found.order, own), more]))
+    return " ".join(filter(None, [bands(found.order), biased(found.order, own)]))
+
+
+def not_compared(study: Study, settings: Iterable[Setting], labels: pd.Series) -> str:
+    """File systems and device models of these settings that no real machine was compared for; empty if all were.
+
+    `Not part of that test: zfs, device models hdd-7200 and ssd.`
+    """
+    outside = [trust.outside(study, one, labels) for one in settings if not trust.unmeasured(study, one.lab, labels)]
+    names = sorted({name for own, _ in outside for name in own})
+    devices = list(dict.fromkeys(device for _, device in outside if device))
+    parts = [*names, *([_named("device model", devices)] if devices else [])]
+    return f"Not part of that test: {listing(parts)}." if parts else ""
+
+
+def _named(what: str, names: Iterable[str]) -> str:
+    """`device models hdd-7200 and ssd`."""
+    found = list(dict.fromkeys(names))
+    return f"{what}{'s' * (len(found) > 1)} {listing(found, most=4)}"
 
 
 def bands(order: Order) -> str:
@@ -163,27 +185,30 @@ def _span(numbers: list[int], noun: str) -> str:
     return f"{numbers[0]} to {count(numbers[-1], noun)}"
 
 
-def _of(study: Study, setting: Setting) -> str:
-    where = study.differing(setting)
-    return f" ({where})" if where else ""
+def setup(study: Study, ranked: pd.DataFrame) -> str:
+    """On what rankings were measured: device models, sizes, stacks, labs, CPU models, kernels, memory, scales.
 
-
-def setup(study: Study, setting: Setting, loads: list[Load]) -> str:
-    """On what a ranking was measured: device model, size, stack, lab, CPU model, kernel, memory, scale.
-
-    `Setup: device model ssd (1,021 MiB), stack single, lab exact, CPU model v2-0.5ns, scale smoke.`
+    ranked: of `totals.ranked`. Empty where nothing was ranked.
+    `Setup: device models hdd-7200 and ssd (3.81 GiB), stack single, lab exact, CPU model v2-0.5ns, scale smoke.`
     """
-    place = lab_parts(setting.lab)
-    ok = select(study.trials, setting, status="ok")
-    room = ok["mounted_total_bytes"].dropna()
-    parts = [f"device model {setting.profile}" + (f" ({size(room.median())})" if len(room) else "")]
-    several = study.trials["lab"].nunique() > 1  # then the name of the lab is in brackets
-    parts += [f"stack {setting.stack}", *([] if several else [f"lab {place.lab}"])]
-    parts += [f"CPU model {place.processor}"] if place.processor else []
-    parts += [f"kernel {place.kernel}"] if place.kernel else []
-    parts += [f"memory {place.memory_mib} MiB"] if place.memory_mib else []
-    parts += [f"scale {listing(dict.fromkeys(load.scale for load in loads))}"]
-    return f"Setup{_of(study, setting)}: {', '.join(parts)}."
+    settings = distinct(ranked, Setting)
+    if not settings:
+        return ""
+    places = [lab_parts(setting.lab) for setting in settings]
+    rooms = [select(study.trials, setting, status="ok")["mounted_total_bytes"].dropna() for setting in settings]
+    room = pd.concat(rooms)
+    several = len(room) > 0 and room.max() > SEVERAL * room.min()
+    sizes = [size(end) for end in ((room.min(), room.max()) if several else (room.median(),))] if len(room) else []
+    parts = [_named("device model", (one.profile for one in settings))]
+    parts[0] += f" ({' to '.join(sizes)})" if sizes else ""
+    parts += [_named("stack", (one.stack for one in settings)), _named("lab", (one.lab for one in places))]
+    processors, kernels = ([getattr(one, key) for one in places] for key in ("processor", "kernel"))
+    parts += [_named("CPU model", filter(None, processors))] if any(processors) else []
+    parts += [_named("kernel", filter(None, kernels))] if any(kernels) else []
+    limits = [f"{one.memory_mib} MiB" for one in places if one.memory_mib]
+    parts += [f"memory {listing(dict.fromkeys(limits))}"] if limits else []
+    parts += [_named("scale", ranked["scale"])]
+    return f"Setup: {', '.join(parts)}."
 
 
 def amount(study: Study, setting: Setting, load: Load) -> str:

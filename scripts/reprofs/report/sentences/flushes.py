@@ -8,7 +8,6 @@ import pandas as pd
 
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.report.words import digits, listing, opening, slower, verb
-from reprofs.stats.flushes import FEW
 from reprofs.stats.recorded import ALL
 from reprofs.stats.study import Study
 
@@ -33,13 +32,13 @@ def verdict(row: Any) -> str:
 
 
 def range_of(found: pd.DataFrame) -> str:
-    """How far the verdicts depend on the flush. found: `flushes.verdicts`.
+    """How far the verdicts depend on the flush; empty where no operation flushes often. found: `flushes.verdicts`.
 
     `Two operations flush. With a flush of 25 µs and of 6,900 µs the fastest is the same in 2 of 2. The lead of xfs
     changes most: ext4 is 43 % slower with the first flush, ext4 is 0.6 % slower with the last.`
     """
     if found.empty:
-        return f"No operation flushes {FEW} times or more, so that the drive's flush decides little here."
+        return ""
     ends = found.sort_values("flush_us", kind="stable").groupby([*SETTING, *OPERATION], sort=False)
     first, last = ends.first(), ends.last()
     number, same = len(first), int((first["best"] == last["best"]).sum())

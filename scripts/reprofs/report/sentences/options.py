@@ -5,26 +5,34 @@ from __future__ import annotations
 import pandas as pd
 
 from reprofs.report.marks import strong
-from reprofs.report.words import listing, longer
-
-MOST = 3  # options in a sentence
+from reprofs.report.words import listing, longer, verb
 
 
-def changed(found: pd.DataFrame, where: str) -> str:
-    """What options of one file system change in the whole workload, the largest first.
+def changed(found: pd.DataFrame) -> str:
+    """What options of one file system change in the whole workload, over all settings and workloads.
 
-    found: a row an option: label, base (label), ratio (time over that of the base), low, high (its interval; NaN with
-    one repetition, which shows no change). where: workload and setting.
+    found: a row an option and setting: where, label, base (label), ratio (time over that of the base), low, high (its
+    interval; NaN with one repetition, which shows no change), verdict (of `totals.variants`; NaN of what has none).
 
-    `zfs, git-annex-small@100 (laptop): compared with zfs the workload takes 12 % longer with zfs+sync-always. No
-    significant change: zfs+gzip.`
+    `**zfs+sync-always** takes 12 % longer than zfs.`
+    `**Options of zfs:** 3 of 8 comparisons take longer and 1 takes less time; most zfs+gzip (lab host), 2.4 times as
+    long.`
     """
-    sure = (found["low"] > 1) | (found["high"] < 1)
-    rows = found[sure].sort_values("ratio", key=lambda one: -(one - 1).abs(), kind="stable")
-    told = [f"{longer(row.ratio)} with {row.label}" for row in rows.head(MOST).itertuples()]
-    told += [f"changes with {len(rows) - MOST} others"] * (len(rows) > MOST)
-    base = found["base"].iloc[0]
-    start = strong(f"{base.partition('+')[0]}, {where}:")
-    first = f" compared with {base} the workload takes {listing(told)}." if told else ""
-    level = listing(sorted(found.loc[~sure, "label"]))
-    return start + first + (f" No significant change from {base}: {level}." if not sure.all() else "")
+    apart = (found["low"] > 1) | (found["high"] < 1)
+    sure = apart.where(found["verdict"].isna(), found["verdict"].isin(["slower", "faster"]))
+    rows, bases = found[sure.astype(bool)], listing(dict.fromkeys(found["base"]))
+    if rows.empty:
+        return strong(listing(dict.fromkeys(found["label"]))) + f" did not differ significantly from {bases}."
+    if len(found) == 1:
+        (row,) = rows.itertuples()
+        return strong(row.label) + f" takes {longer(row.ratio)} than {bases}.".replace("as long than", "as long as")
+    more = int((rows["ratio"] > 1).sum())
+    most = rows.loc[(rows["ratio"] - 1).abs().idxmax()]
+    told = f" {more} of {len(found)} comparisons {verb(more, 'takes', 'take')} longer"
+    less = len(rows) - more
+    told += f" and {less} {verb(less, 'takes', 'take')} less time" if less else ""
+    where = f" ({most['where']})" if most["where"] else ""
+    return (
+        strong(f"Options of {most['base'].partition('+')[0]}:")
+        + f"{told}; most: {most['label']}{where}, {longer(most['ratio'])}."
+    )

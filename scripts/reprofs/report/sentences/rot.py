@@ -1,64 +1,46 @@
-"""Sentences on a rotten bit on one disk of an array: who reads it, who mends it, who spreads it."""
+"""Sentences on a rotten bit on one disk of an array: who reads it, who mends it, where it is permanent."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from reprofs.report.words import listing
+from reprofs.report.words import listing, verb
 
 LEFT_OUT = (
     "One block of data rots at a time, on a new array, and nothing is written meanwhile. Rotten parity and metadata,"
-    " and disks that fail beside, were not asked."
+    " and disks that fail as well, were not tried."
 )
 
 
-def silent(arrays: pd.DataFrame) -> str:
-    """Who gives a program the wrong bit. arrays: `stats.rot.by_array`.
+def kept(arrays: pd.DataFrame) -> list[str]:
+    """Who keeps a program and the disks from the wrong bit. arrays: `stats.rot.by_array`.
 
-    `A program reads the wrong bit without an error from ext4 (md-raid5; partly md-raid1). Never from btrfs.`
+    `ext4 (all 5 stacks) gives a program the wrong bit without an error; btrfs never does.` `Repair makes it permanent
+    on ext4 (4 of 5 stacks): afterwards no copy has the bit that was written.`
     """
-    wrong, never = arrays[arrays["rotten"] > 0], _whole(arrays, arrays["rotten"] == 0)
-    told = []
+    wrong = arrays[arrays["rotten"] > 0]
+    whole = (arrays["rotten"] == 0).groupby(level="label").all()
+    never = listing(whole[whole].index)
+    told = [f"No program gets the wrong bit from {never}."] if whole.all() and len(whole) else []
     if len(wrong):
-        told.append(f"A program reads the wrong bit without an error from {_where(wrong, 'rotten', arrays)}.")
-    told += [f"{'Never' if told else 'No program reads the wrong bit'} from {listing(never)}."] if never else []
-    return " ".join(told)
-
-
-def ended(arrays: pd.DataFrame) -> list[str]:
-    """What scrub and repair make of it.
-
-    `Scrub or repair mends it on btrfs (btrfs-raid1).` `Repair spreads it on ext4 (md-raid5): afterwards …`
-    """
-    told = []
+        gives = f"{_where(wrong, arrays)} {verb(wrong.index.unique('label').size, 'gives', 'give')}"
+        told.append(f"{gives} a program the wrong bit without an error{f'; never {never}' if whole.any() else ''}.")
     for end, text in (
-        ("spread", "Repair spreads it on {}: afterwards nothing knows the bit that was written."),
+        ("spread", "Repair makes it permanent on {}: afterwards no copy has the bit that was written."),
         ("mended", "Scrub or repair mends it on {}."),
-        ("remains", "Scrub finds it and cannot mend it on {}."),
+        ("remains", "Scrub finds it, and there is no copy to mend it from, on {}."),
     ):
         rows = arrays[arrays[end] > 0]
-        told += [text.format(_where(rows, end, arrays))] if len(rows) else []
-    unsaid = arrays.assign(unsaid=arrays["copies"] - arrays["found"])
-    unsaid = unsaid[unsaid["unsaid"].fillna(0) > 0]
-    told += [f"The scrub reports nothing on {_where(unsaid, 'unsaid', arrays)}."] if len(unsaid) else []
-    return told
+        told += [text.format(_where(rows, arrays))] if len(rows) else []
+    unsaid = arrays[(arrays["copies"] - arrays["found"]).fillna(0) > 0]
+    return told + ([f"The scrub reports nothing on {_where(unsaid, arrays)}."] if len(unsaid) else [])
 
 
-def _whole(arrays: pd.DataFrame, chosen: pd.Series) -> list[str]:
-    """Labels for which this holds on all stacks."""
-    by_label = chosen.groupby(level="label").all()
-    return list(by_label[by_label].index)
-
-
-def _where(rows: pd.DataFrame, column: str, arrays: pd.DataFrame) -> str:
-    """`ext4 (all 5 stacks) and btrfs (btrfs-raid1; partly md-raid1)`: the rows by label, and where they are."""
+def _where(rows: pd.DataFrame, arrays: pd.DataFrame) -> str:
+    """`ext4 (all 5 stacks) and btrfs (md-raid1)`: the rows by label, and on how many of its stacks, or on which."""
     told = []
     for label, own in rows.groupby(level="label", sort=False):
-        every = own[column] == own["copies"]
-        if len(own) > 2 and every.all() and len(own) == len(arrays.xs(label, level="label")):
-            told.append(f"{label} (all {len(own)} stacks)")
-            continue
-        stacks = [listing(own[every].index.get_level_values("stack"))] if every.any() else []
-        stacks += [f"partly {listing(own[~every].index.get_level_values('stack'))}"] if not every.all() else []
-        told.append(f"{label} ({'; '.join(stacks)})")
+        every = len(arrays.xs(label, level="label"))
+        many = f"all {every} stacks" if len(own) == every else f"{len(own)} of {every} stacks"
+        told.append(f"{label} ({many if len(own) > 1 else own.index.unique('stack')[0]})")
     return listing(told)

@@ -131,37 +131,35 @@ def against(own: pd.DataFrame, what: str, base: str) -> str:
     return told + f", {counts['faster']} faster."
 
 
-def rooms(found: pd.DataFrame, equal: float) -> list[str]:
+def rooms(found: pd.DataFrame, enough: pd.Series, equal: float) -> list[str]:
     """From which size of its file system on each one takes the time that it takes in the largest.
 
-    found: `scaling.rooms`, one workload, named, with operation and where; equal: the difference that counts, a share.
+    found: `scaling.rooms`, one workload, named, with operation and where; enough: of `scaling.enough`; equal: the
+    difference that counts, a share.
 
-    `**btrfs is slower in less than 2,048 MiB**: “Create files” takes 203 ms in 1,024 MiB and 92 ms in 16,384; for 41 %
-    of the longer time neither processor nor device works.`
+    `**btrfs is as fast as in 16,384 MiB from 1,536 to 4,096 MiB on**; up to 42 % of the longer time neither processor
+    nor device works. ext4 and xfs differ by at most 5 %.`
     """
-    told: list[str] = []
+    told: list[Marked] = []
     level: list[str] = []
-    for (where, label), own in found.groupby(["where", "label"], sort=False):
-        name = f"{label} ({where})" if where else f"{label}"
-        wall = own.pivot(index="room_mib", columns="operation", values="wall_ns").dropna(axis=1)
-        far = (wall.sum(axis=1) / wall.sum(axis=1).iloc[-1] - 1).abs() > equal
-        if not far.any():
-            level.append(name)
+    least, largest = (int(found["room_mib"].agg(end)) for end in ("min", "max"))
+    for label, own in enough.groupby(level="label", sort=False):
+        if (own == least).all():
+            level.append(str(label))
             continue
-        room, operation = (wall - wall.iloc[-1]).stack().idxmax()
-        enough = wall.index[wall.index.get_loc(far[far].index[-1]) + 1]
-        row = own[(own["room_mib"] == room) & (own["operation"] == operation)].iloc[0]
-        more = strong(f"{name} is slower in less than {enough:,} MiB") + Marked(": ")
-        more += f"“{operation}” takes {time(row['wall_ns'], 3)} in {room:,} MiB"
-        more += f" and {time(wall[operation].iloc[-1], 3)} in {wall.index[-1]:,}"
-        idle = f"; for {percent(row['idle'])} of the longer time neither processor nor device works"
-        told.append(more + (idle if known(row["idle"]) and row["idle"] > 0 else "") + ".")
-    if level:
-        least, most = (int(found["room_mib"].agg(end)) for end in ("min", "max"))
-        told.append(
-            f"From {least:,} to {most:,} MiB all operations differ by at most {100 * equal:g} %: {listing(level)}."
-        )
-    return told
+        ends = [f"{end:,}" for end in dict.fromkeys((own.min(), own.max()))]
+        most = own.index[own.argmax()][0] if len(ends) > 1 else ""
+        more = strong(f"{label} needs {' to '.join(ends)} MiB to be as fast as in {largest:,} MiB")
+        more += f", the most on {most}" if most else ""
+        idle = found.loc[found["label"] == label, "idle"].max()
+        more += f"; up to {percent(idle)} of the longer time neither processor nor device works" if idle > 0 else ""
+        told.append(more + ".")
+    size = f"From {least:,} to {largest:,} MiB"
+    return (
+        [*told, f"{size} {listing(level)} {verb(len(level), 'differs', 'differ')} by at most {100 * equal:g} %."]
+        if level
+        else [*told]
+    )
 
 
 def drift(study: Study) -> pd.DataFrame:
