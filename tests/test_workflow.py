@@ -208,7 +208,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run, snakes)
     assert "broken has no profile, because its trial failed: make: sh exited with 4: no such luck" in html
     assert "A box is a function" in html and (tmp_path / "checkout/data/profiles/small").is_dir()
     compare_with_the_other(shared, digests(tmp_path))
-    log = run(tmp_path, env, "--report", str(tmp_path / "workflow.html"), *config)
+    snakes("--cores", "1", "--report", tmp_path / "workflow.html", *config)
     overview = (tmp_path / "workflow.html").read_text()
     assert "A figure of the report, as it stands there." in overview and "totals-lab-exact" in overview
     # Nothing changed, nothing to do.
@@ -297,8 +297,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run, snakes)
     assert len(list((raw / "set-aside").glob("*.json"))) == 4  # with those that were skipped
     assert to_do("data/tables/small", *config) == {"trial", "dataset"}
     assert to_do(*config) == {"trial", "profile", "dataset", *notebooks, "report"}
-    log = (tmp_path / "log").read_text()
-    again = run(tmp_path, env, "--until", "dataset", *config).removeprefix(log)
+    again = snakes("--cores", "1", "--until", "dataset", *config)
     assert again.count(f"broken+default {WORKLOAD}") == 2 and "second+default" not in again
     assert "trial 10 of 10" in again
     assert tables.load(tmp_path / "checkout/data/tables/small").environment["set_aside"] == 4  # the report tells it
