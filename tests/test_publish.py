@@ -470,7 +470,7 @@ def test_a_trial_drawn_from_all_results_comes_out_again(guest, tmp_path):
         own = resolve(trial, CATALOG).guest
         built = own in ("base", "net", "fio") and (ROOT / f"data/guest/{own}.json").exists()
         if built and not several and not trial.kernel:
-            again, ran = run_trial(trial, CATALOG, work / "again.json", 45, False), ran + 1
+            again, ran = run_trial(trial, CATALOG, work / "again.json", 20, False), ran + 1
             if again["status"] != "timeout":
                 assert verify._same(again, record), trial.id
                 return
