@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from conftest import BIN
+from helpers import cache_without
 from reprofs import cleanup, files, leftovers
 from reprofs.workplace import workplace
 
@@ -54,13 +55,10 @@ pytestmark = pytest.mark.xdist_group("cleanup")
 @pytest.fixture
 def somewhere(tmp_path, monkeypatch) -> dict:
     """The environment of a run whose temporary folder and cache are of this test; what was built before is shared."""
-    for name in ("tmp", "cache", "target"):
+    for name in ("tmp", "target"):
         (tmp_path / name).mkdir()
-    for made in files.cache_folder().iterdir():
-        if made.name != "work":
-            (tmp_path / "cache" / made.name).symlink_to(made)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REPROFS_CACHE", str(cache_without(tmp_path)))
     monkeypatch.setattr("tempfile.tempdir", None)
     return dict(os.environ)
 

@@ -18,9 +18,8 @@ import pytest
 import run as run_notebooks
 import yaml
 from conftest import BIN, ROOT, copy_checkout
-from helpers import CATALOG, Late, cell, rendered
+from helpers import CATALOG, Late, cache_without, cell, rendered
 from reprofs.data import study as tables
-from reprofs.files import cache_folder
 from reprofs.plan.plan import read_plan
 from reprofs.report import contents
 from reprofs.trial.run import run_trial
@@ -45,11 +44,7 @@ def prepare(folder: Path) -> dict:
 
 def without_records(env: dict, folder: Path) -> dict:
     """The same with a cache that knows no trial, so that all are run, not taken."""
-    (folder / "cache").mkdir()
-    for kept in cache_folder().iterdir():
-        if kept.name != "records":
-            (folder / "cache" / kept.name).symlink_to(kept)
-    return env | {"REPROFS_CACHE": str(folder / "cache")}
+    return env | {"REPROFS_CACHE": str(cache_without(folder, "records"))}
 
 
 def start(folder: Path, env: dict, *arguments) -> subprocess.Popen:
