@@ -407,13 +407,14 @@ def test_a_killed_workflow_takes_its_notebook_and_kernel_with_it(tmp_path, somew
     command = [sys.executable, "-c", WORKFLOW, *words, "--output", tmp_path / "out.ipynb"]
     workflow = subprocess.Popen(command, env=environment)
     try:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 200  # of the 300 that both sleep
         while not ((tmp_path / "kernel").exists() and (pids := (tmp_path / "kernel").read_text().split())[1:]):
             assert time.monotonic() < deadline and workflow.poll() is None
             time.sleep(0.05)
     finally:
         workflow.kill()
         workflow.wait()
+    deadline = time.monotonic() + 60
     while any(cleanup._lives(int(pid)) for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.05)
