@@ -9,8 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 ifneq ($(shell locale charmap 2> /dev/null),UTF-8)
 export LC_ALL := C.UTF-8
 endif
-# One more than there are processors: some tests wait for real disks and clocks.
-WORKERS = $$(($$(nproc) + 1))
+# Two more than there are processors: many tests wait for real disks and clocks.
+WORKERS = $$(($$(nproc) + 2))
 RUN = PATH="$$PWD/.uv/bin:$$PATH" uv run --locked --quiet
 
 help:  ## list what make can do

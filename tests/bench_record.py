@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from reprofs import project
-from reprofs.recorder import record, tree
+from reprofs.recorder import entries, record
 from reprofs.recorder.follow import Follower
 from reprofs.recorder.names import Names
 
@@ -40,7 +40,7 @@ def recorded(words: list[str], folder: Path) -> tuple[float, int]:
     """Seconds of the program while it is recorded, and its calls; before and after, the tree is looked at untimed."""
     names = Names()
     follower = Follower([str(folder)], str(folder), os.umask(0o022), names)
-    tree.read([str(folder)], names)
+    entries.read([str(folder)], names)
     os.chdir(folder)
     begun = time.monotonic()
     record._follow(words, [str(folder)], 600, follower)

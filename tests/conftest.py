@@ -323,7 +323,8 @@ def outcome(engine, again):
     def look(lab: Lab, job: Job, limit_s: float = 600, disks: Disks | None = None) -> Outcome:
         lab.load(job)
         names = dict.fromkeys(CELL, "")
-        digest = hashlib.sha256(job.text().encode()).hexdigest()
+        text = job.text() + (repr(disks) if disks else "")
+        digest = hashlib.sha256(text.encode()).hexdigest()
         key = identity.of(identity.parts(names, digest, lab.environment("")))
         with _alone(files.cache_folder() / "outcomes" / f"{key}.json") as kept:
             known = Outcome(**json.loads(kept.read_text(), object_hook=_bytes)) if kept.exists() else None

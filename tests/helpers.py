@@ -5,9 +5,10 @@ import json
 import os
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reprofs.files import cache_folder
 from reprofs.guest.steps import Exec, Job, Step
 from reprofs.labs import Outcome
 from reprofs.plan.catalog import Catalog
@@ -16,6 +17,7 @@ from reprofs.plan.device import Plain
 from reprofs.plan.filesystem import variant_of
 from reprofs.plan.plan import Plan
 from reprofs.plan.workload import Workload
+from reprofs.records.raw import parse_events, status
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 
@@ -152,6 +154,27 @@ def outputs(outcome: Outcome, stage: str = "") -> list[str]:
     assert outcome.ending == "finished", outcome.console
     assert not [event for event in found if event["event"] == "failed"], found
     return [e["output"] for e in found if e["event"] == "command" and stage in ("", e["stage"])]
+
+
+def phases_of(look, trial: Trial, change) -> list[dict]:
+    """What the phases of a trial's workload give that `change` makes of its own. look: the fixture `outcome`."""
+    setup = resolve(trial, CATALOG)
+    workload = setup.workload.model_copy(update={"phases": change(setup.workload.phases)})
+    setup = replace(setup, workload=workload.known_as(setup.workload.name, setup.workload.file))
+    lab = setup.lab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
+    found = look(lab, render(setup, 1), 1800, setup.disks)
+    told = parse_events(found.output)
+    assert status(found.ending, told, found.console, 1800)[0] == "ok"
+    return [event for event in told if event.get("event") == "phase"]
+
+
+def cache_without(folder: Path, *names: str) -> Path:
+    """A new cache in a folder: what was built before is shared, but for these and what is under way."""
+    (folder / "cache").mkdir()
+    for made in cache_folder().iterdir():
+        if made.name not in ("work", *names):
+            (folder / "cache" / made.name).symlink_to(made)
+    return folder / "cache"
 
 
 def flip(path: Path, at: int) -> None:

@@ -97,7 +97,7 @@ def machines(tmp_path_factory):
 
 
 def _answers(name: str) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while True:
         done = subprocess.run(["ssh", "-o", "BatchMode=yes", name, "hostname"], capture_output=True, text=True)
         if done.stdout == f"{name}\n":

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from conftest import BIN
+from helpers import cache_without
 from reprofs import cleanup, files, leftovers
 from reprofs.workplace import workplace
 
@@ -54,13 +55,10 @@ pytestmark = pytest.mark.xdist_group("cleanup")
 @pytest.fixture
 def somewhere(tmp_path, monkeypatch) -> dict:
     """The environment of a run whose temporary folder and cache are of this test; what was built before is shared."""
-    for name in ("tmp", "cache", "target"):
+    for name in ("tmp", "target"):
         (tmp_path / name).mkdir()
-    for made in files.cache_folder().iterdir():
-        if made.name != "work":
-            (tmp_path / "cache" / made.name).symlink_to(made)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REPROFS_CACHE", str(cache_without(tmp_path)))
     monkeypatch.setattr("tempfile.tempdir", None)
     return dict(os.environ)
 
@@ -409,13 +407,14 @@ def test_a_killed_workflow_takes_its_notebook_and_kernel_with_it(tmp_path, somew
     command = [sys.executable, "-c", WORKFLOW, *words, "--output", tmp_path / "out.ipynb"]
     workflow = subprocess.Popen(command, env=environment)
     try:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 200  # of the 300 that both sleep
         while not ((tmp_path / "kernel").exists() and (pids := (tmp_path / "kernel").read_text().split())[1:]):
             assert time.monotonic() < deadline and workflow.poll() is None
             time.sleep(0.05)
     finally:
         workflow.kill()
         workflow.wait()
+    deadline = time.monotonic() + 60
     while any(cleanup._lives(int(pid)) for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from helpers import drawn
 from reprofs.errors import UserError
-from reprofs.guest import check
+from reprofs.guest import parameters
 from reprofs.labs import _guard as guard
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import tree
@@ -269,7 +269,7 @@ def use(kind: str, name: str, known: dict) -> None:
 
 def verdict_on(kind: str, name: str, file: str, known: dict) -> tuple[str, str]:
     """How a damaged file is dealt with: (verdict, sentence); the verdict is taken, refused, or what is wrong."""
-    check._ask.cache_clear()
+    parameters._ask.cache_clear()
     try:
         use(kind, name, known)
     except UserError as error:

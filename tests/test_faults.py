@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers import CATALOG, cell, rendered
+from helpers import cell, phases_of, rendered
 from reprofs.data import outputs
-from reprofs.records.raw import parse_events, status
 from reprofs.report.sentences import faults as words
 from reprofs.stats import faults as statistics
-from reprofs.trial.job import render
-from reprofs.trial.resolve import resolve
 
 FINE = {"kind": "data", "nth": 0, "sector": 8, "hits": 1, "ns": 5, "what": "", "errors": 0, "others": 0, "checker": 0}
 FINE |= dict.fromkeys(("fsync", "fsync_again", "fsync_other", "fsync_later", "new_file", "fsync_folder", "syncfs"), 0)
@@ -144,17 +140,11 @@ def test_sentences():
 
 
 @pytest.fixture
-def met(guest):
+def met(guest, outcome):
     def run(filesystem: str, variant: str, *names: str) -> pd.DataFrame:
-        setup = resolve(fault(filesystem, variant=variant), CATALOG)
-        phases = [phase for phase in setup.workload.phases if phase.name in names]
-        workload = setup.workload.model_copy(update={"phases": phases}).known_as("faults", setup.workload.file)
-        setup = replace(setup, workload=workload)
-        lab = setup.lab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
-        outcome = lab.run(render(setup, 1), 1800.0, setup.disks)
-        events = parse_events(outcome.output)
-        assert status(outcome.ending, events, outcome.console, 1800.0)[0] == "ok"
-        found = [event for event in events if event.get("event") == "phase"]
+        found = phases_of(
+            outcome, fault(filesystem, variant=variant), lambda phases: [one for one in phases if one.name in names]
+        )
         own = [
             {"label": filesystem, "phase": one["name"], **row} for one in found for row in outputs.faults(one["output"])
         ]

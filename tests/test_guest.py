@@ -239,7 +239,7 @@ def test_a_build_elsewhere_makes_the_same_bytes_also_after_a_kill(tmp_path, engi
     time.sleep(10)
     build.kill()
     build.wait()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while (busy_in(cache) or mounts_in(cache)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not busy_in(cache) and not mounts_in(cache)
@@ -331,7 +331,7 @@ def test_a_killed_compiler_leaves_no_process_and_no_mount(small_root):
         "inside.build(root, {}, 'echo > out/begun; while :; do sleep 1; done', {}, print, root)\n"
     )
     build = subprocess.Popen([sys.executable, "-c", program, small_root])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not (small_root / "build/out/begun").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (small_root / "build/out/begun").exists() and busy_in(small_root)
@@ -960,7 +960,7 @@ def test_killed_workflow_leaves_no_guest(guest, tmp_path):
     assert place.exists()
     outer.send_signal(signal.SIGKILL)
     outer.wait()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while (alive(pid) or alive(children[0])) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not alive(pid) and not alive(children[0])

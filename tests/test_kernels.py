@@ -267,21 +267,29 @@ def test_a_built_folder_becomes_a_file_that_can_be_built(tmp_path, elsewhere, en
         own_kernels.write("mine", [], tmp_path / "linux", tmp_path / "cache")
 
 
-def test_headers_that_are_no_headers_are_one_sentence(tmp_path, elsewhere, engine, guest):
-    """A folder with all that modules are compiled with has headers; what cannot be compiled names the kernel's file."""
+@pytest.fixture
+def without_code(tmp_path, elsewhere):
+    """A kernel of a folder with the names of all that modules are compiled with, and nothing to compile."""
     folder = built_tree(tmp_path / "linux")
     for name in (*own_kernels.FOR_MODULES[2:], own_kernels.OBJTOOL, "scripts/a.o", "include/config/A"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
     (folder / "Makefile").write_text("modules:\n\t@echo 'here: error: no kernel' >&2; false\n")
-    path = own_kernels.write("mine", [], folder, tmp_path / "cache")
-    data = yaml.safe_load(path.read_text())
-    assert len(data["debs"]) == len(data["headers"]) == 1
-    listing = subprocess.run(["dpkg-deb", "-c", data["headers"][0]["file"]], capture_output=True, text=True, check=True)
+    return yaml.safe_load(own_kernels.write("mine", [], folder, tmp_path / "cache").read_text())
+
+
+def test_a_folder_with_all_that_modules_are_compiled_with_has_headers(without_code):
+    assert len(without_code["debs"]) == len(without_code["headers"]) == 1
+    package = without_code["headers"][0]["file"]
+    listing = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True, check=True)
     names = {line.split("6.99.0-mine/build/")[1] for line in listing.stdout.splitlines()}
     assert names == {*own_kernels.FOR_MODULES, own_kernels.OBJTOOL, own_kernels.RELEASE}
+
+
+@pytest.mark.wide  # the compiler is unpacked for it, which takes seven seconds
+def test_headers_that_cannot_be_compiled_are_one_sentence_with_the_kernels_file(without_code, engine, guest):
     catalog = Catalog()
-    catalog.add(Kernel, "mine", data)
+    catalog.add(Kernel, "mine", without_code)
     with pytest.raises(UserError, match=r"modelled disks for 6\.99\.0-mine: .* failed: .*no kernel"):
         built(catalog.get(Kernel, "mine"), engine)
 

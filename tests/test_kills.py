@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BIN, ROOT
-from helpers import drawn
+from helpers import cache_without, drawn
 from reprofs import cleanup, files, leftovers, workplace
 from reprofs.publish import sealed
 from reprofs.records import publication
@@ -66,13 +66,10 @@ verify.verify(Path(sys.argv[1]), 1, [], 1, print)
 @pytest.fixture
 def somewhere(tmp_path, monkeypatch) -> Path:
     """A folder with a temporary folder and a cache of its own; what was built before is shared."""
-    for name in ("tmp", "cache", "out"):
+    for name in ("tmp", "out"):
         (tmp_path / name).mkdir()
-    for made in files.cache_folder().iterdir():
-        if made.name not in ("work", "commits", "published"):
-            (tmp_path / "cache" / made.name).symlink_to(made)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("REPROFS_CACHE", str(cache_without(tmp_path, "commits", "published")))
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr(cleanup, "NEW_SECONDS", 0)  # nothing else runs there
     return tmp_path
@@ -320,7 +317,7 @@ def test_a_process_ends_with_the_one_that_started_it():
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    child, until = Path("/proc", done.stdout.strip(), "stat"), time.monotonic() + 20
+    child, until = Path("/proc", done.stdout.strip(), "stat"), time.monotonic() + 60
     assert done.returncode == -signal.SIGKILL and child.parent.name.isdecimal()
     with contextlib.suppress(OSError):  # it is gone, or nobody has asked how it ended
         while child.read_text().rpartition(") ")[2][0] != "Z":

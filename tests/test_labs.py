@@ -477,7 +477,7 @@ def test_killed_engine_takes_its_mounts_along(memory, first):
         return [name for name, (file, _) in cleanup._loops().items() if str(memory) in file]
 
     def wait(condition) -> bool:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not condition() and time.monotonic() < deadline:
             time.sleep(0.05)
         return condition()

@@ -16,7 +16,7 @@ import yaml
 from conftest import ROOT
 from helpers import Late, damaged
 from reprofs.errors import UserError
-from reprofs.guest import check
+from reprofs.guest import parameters
 from reprofs.plan import tree as trees
 from reprofs.plan import workload as workloads
 from reprofs.plan.catalog import Catalog
@@ -386,7 +386,7 @@ def test_the_scratch_profile_has_the_published_sets(look_alike):
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "workflow/workloads").glob("look-alike*.yaml")))
 def test_the_workloads_make_and_check_their_trees(run, name):
     workload = workloads.resolve(name, Catalog())
-    check.check(workload, "smoke")
+    parameters.check(workload, "smoke")
     phase = workload.phases[0]
     made, checked = (workload.words(command, "smoke", 3, name) for command in (phase.run, phase.check))
     assert made[0] == checked[0] == "engine"

@@ -23,7 +23,7 @@ from reprofs.guest import carried, engine, image
 from reprofs.guest.image import EPOCH
 from reprofs.guest.steps import IMAGE_AT, IMAGE_OPTION, Exec, Job
 from reprofs.guest.trace import image_of
-from reprofs.measure import archive, compare, program, tree, trials, words
+from reprofs.measure import compare, container, program, tree, trials, words
 from reprofs.measure.practice import practise
 from reprofs.measure.tree import Found, Tree, needed
 from reprofs.plan.catalog import Catalog
@@ -204,7 +204,7 @@ def test_an_exported_container_is_a_root(tmp_path):
     entries = [("bin", None), ("bin/sh", "shell"), ("bin/ash", (tarfile.LNKTYPE, "bin/sh"))]
     entries += [("../../escaped", "inside"), ("dev/null", (tarfile.CHRTYPE, "")), ("sh", (tarfile.SYMTYPE, "/bin/sh"))]
     made = tree_at(tmp_path / "tree")
-    assert archive.take(packed(tmp_path / "root.tar", entries), made) == {}
+    assert container.take(packed(tmp_path / "root.tar", entries), made) == {}
     assert below(tmp_path / "tree/root") == {"bin/sh", "bin/ash", "escaped", "sh"}
     assert (tmp_path / "tree/root/bin/ash").read_text() == "shell" and made.special == {"dev/null"}
     assert not (tmp_path / "escaped").exists()
@@ -221,7 +221,7 @@ def test_a_saved_image_is_its_layers_one_over_the_other(tmp_path):
         for path in (lower, upper, config, listed):
             tar.add(path, path.name)
     made = tree_at(tmp_path / "tree")
-    assert archive.take(tmp_path / "saved.tar", made) == {"PATH": "/opt/bin:/bin", "A": "b=c"}
+    assert container.take(tmp_path / "saved.tar", made) == {"PATH": "/opt/bin:/bin", "A": "b=c"}
     assert below(tmp_path / "tree/root") == {"etc/kept", "var/d"}
     assert (tmp_path / "tree/root/etc/kept").read_text() == "new"
 
@@ -231,7 +231,7 @@ def test_what_podman_writes_is_a_root(tmp_path, name):
     """Of an image of two layers (podman save, podman save --format oci-archive, podman export). The upper one removes a
     file and a folder, makes a folder anew, and a file that has another name in the lower one."""
     made = tree_at(tmp_path / "tree")
-    asked = archive.take(ROOT / f"tests/fixtures/roots/{name}.tar.gz", made)
+    asked = container.take(ROOT / f"tests/fixtures/roots/{name}.tar.gz", made)
     assert asked == ({} if name == "export" else {"WHO": "world", "PATH": "/bin"})
     root = tmp_path / "tree/root"
     assert below(root) == {"bin/app", "etc/hard", "etc/kept", "etc/link", "var/old/new"}
@@ -261,10 +261,10 @@ def test_an_image_for_several_platforms_is_that_for_this_one(tmp_path):
     inner = [{"digest": digest, "platform": {"os": "linux", "architecture": name}} for name, digest in platforms]
     blobs = {"i": json.dumps({"manifests": inner}).encode(), "m": json.dumps(manifest).encode(), "l": layer, "c": b"{}"}
     made = tree_at(tmp_path / "tree")
-    assert archive.take(laid_out(tmp_path, [{"digest": "sha256:i"}], blobs), made) == {}
+    assert container.take(laid_out(tmp_path, [{"digest": "sha256:i"}], blobs), made) == {}
     assert (tmp_path / "tree/root/etc/name").read_text() == "this"
     with pytest.raises(UserError, match=r"image has a saved image: pack it by `tar"):
-        archive.take(tmp_path / "image", made)
+        container.take(tmp_path / "image", made)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_an_image_for_several_platforms_is_that_for_this_one(tmp_path):
 def test_an_image_that_cannot_be_taken_is_one_sentence(tmp_path, manifests, manifest, sentence):
     image = laid_out(tmp_path, manifests, {"m": json.dumps(manifest).encode()})
     with pytest.raises(UserError, match=sentence):
-        archive.take(image, tree_at(tmp_path / "tree"))
+        container.take(image, tree_at(tmp_path / "tree"))
 
 
 def test_a_layer_removes_only_what_is_below_it_and_goes_through_links_of_the_root(tmp_path):
@@ -295,7 +295,7 @@ def test_a_layer_removes_only_what_is_below_it_and_goes_through_links_of_the_roo
     made = tree_at(tmp_path / "tree")
     for number, entries in enumerate((lower, [("file", None), *upper])):
         with tarfile.open(packed(tmp_path / f"{number}.tar", entries)) as layer:
-            archive._layer(layer, made)
+            container._layer(layer, made)
     root = tmp_path / "tree/root"
     assert below(root) == {"run/id", "var/run", "old/b", "file/in", "folder"} and (root / "folder").read_text() == "g"
 
@@ -304,18 +304,18 @@ def test_a_layer_removes_only_what_is_below_it_and_goes_through_links_of_the_roo
 def test_what_is_no_root_is_said_in_a_sentence(tmp_path, content):
     (tmp_path / "root.tar").write_bytes(content)
     with pytest.raises(UserError, match="is no folder and no archive of a root file system"):
-        archive.take(tmp_path / "root.tar", tree_at(tmp_path / "tree"))
+        container.take(tmp_path / "root.tar", tree_at(tmp_path / "tree"))
 
 
 def test_an_archive_of_too_much_is_refused_early(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(container, "MOST_ENTRIES", 3)
     entries = [(f"d{number}", None) for number in range(4)]
     for some in (entries, [*entries[:2], ("manifest.json", "[]"), *entries[2:]]):
         with pytest.raises(UserError, match="it has more than 3 entries or 64 GiB"):
-            archive.take(packed(tmp_path / "root.tar", some), tree_at(tmp_path / f"tree{len(some)}"))
-    monkeypatch.setattr(archive, "MOST_BYTES", 1000)
+            container.take(packed(tmp_path / "root.tar", some), tree_at(tmp_path / f"tree{len(some)}"))
+    monkeypatch.setattr(container, "MOST_BYTES", 1000)
     with pytest.raises(UserError, match="it has more than 3 entries or 0 GiB"):
-        archive.take(packed(tmp_path / "root.tar", [("a", "x" * 2000)]), tree_at(tmp_path / "tree"))
+        container.take(packed(tmp_path / "root.tar", [("a", "x" * 2000)]), tree_at(tmp_path / "tree"))
 
 
 BLOB = {name: f"sha256:{name}" for name in "mcl"}
@@ -353,7 +353,7 @@ def test_a_damaged_image_is_taken_or_refused_in_one_sentence(tmp_path, times, la
         top = tmp_path / f"top{number}"
         top.mkdir()
         with contextlib.suppress(UserError):
-            archive.take(tmp_path / "root.tar", tree_at(top / "tree"))
+            container.take(tmp_path / "root.tar", tree_at(top / "tree"))
         assert [path.name for path in top.iterdir()] == ["tree"]
         assert {path.name for path in (top / "tree").iterdir()} <= {"root", "input"}
         subprocess.run(["rm", "-rf", top], check=True)

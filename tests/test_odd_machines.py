@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BIN, ROOT
+from helpers import cache_without
 from reprofs.files import cache_folder
 
 REPROFS = BIN / "reprofs"
@@ -207,11 +208,7 @@ def test_without_namespaces_guests_run_and_what_needs_them_says_so(guest, tmp_pa
 @pytest.mark.wide
 def test_two_trials_at_once_in_one_cache_measure_the_same(guest, tmp_path):
     """Of two checkouts that share it; neither has what the trial needs in a moment: the engine is compiled by one."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for made in cache_folder().iterdir():
-        if made.name not in ("work", "engine", "records"):
-            (cache / made.name).symlink_to(made)
+    cache = cache_without(tmp_path, "engine", "records")
     environment = os.environ | {"REPROFS_CACHE": str(cache)}
     outputs = [tmp_path / f"{number}/it.json" for number in range(2)]
     with ThreadPoolExecutor() as threads:

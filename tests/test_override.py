@@ -16,7 +16,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.filesystem import Filesystem
 from reprofs.plan.override import Override, override, place_name
 from reprofs.plan.study import Study
-from reprofs.trial import commands, limits
+from reprofs.trial import commands, timeout
 from reprofs.trial.job import render
 from reprofs.trial.planning import check_machine, make_plan, on_one_system
 from reprofs.trial.resolve import resolve
@@ -190,11 +190,11 @@ def on(lab: str, **changes):
 def test_limits_follow_from_the_work():
     fill = on("host", workload="stream-fill")
     tib20 = 20 << 40
-    assert limits.time_limit_s(fill, 7200) >= 2 * tib20 / limits.SLOWEST_BYTES > 5.4 * 3600
-    assert limits.time_limit_s(fill, 7200, 10**9) == 7200
-    assert limits.time_limit_s(on("host", workload="metadata", scale="smoke"), 1800) == 1800
+    assert timeout.time_limit_s(fill, 7200) >= 2 * tib20 / timeout.SLOWEST_BYTES > 5.4 * 3600
+    assert timeout.time_limit_s(fill, 7200, 10**9) == 7200
+    assert timeout.time_limit_s(on("host", workload="metadata", scale="smoke"), 1800) == 1800
     check = next(line for line in render(fill).text().splitlines() if "stage=check fill" in line)
-    assert f"limit_s={-(-tib20 // limits.SLOWEST_BYTES)}" in check
+    assert f"limit_s={-(-tib20 // timeout.SLOWEST_BYTES)}" in check
     modelled = resolve(cell(workload="stream-fill", scale="paper"), CATALOG)
     assert "stage=check fill\tlimit_s=600\t" in render(modelled).text()  # jobs of guests are as before
 

@@ -23,9 +23,9 @@ from helpers import drawn
 from reprofs import files
 from reprofs.cleanup import MEMORY
 from reprofs.errors import UserError
-from reprofs.guest import enter, fetch, inside, kernel, lock, own, packages, rootfs, tree, unpack
+from reprofs.guest import enter, fetch, inside, kernel, lock, own, packages, rootfs, unpack
+from reprofs.guest.folder import Folder
 from reprofs.guest.initrd import base_initrd
-from reprofs.guest.tree import Folder
 from reprofs.plan.guest import read_guest
 from test_fuzz import LONGEST as SENTENCE
 from test_fuzz import scratched, verdict
@@ -401,14 +401,14 @@ def test_what_changes_after_it_was_looked_at_is_not_followed(tmp_path, monkeypat
     for name, why in (("link", "Too many levels of symbolic links"), ("pipe", "it is not a file")):
         with pytest.raises(UserError, match=f"{name} cannot be used: {why}"):
             folder.read(name)
-    monkeypatch.setattr(tree, "_remove", lambda at, base: None)  # somebody puts it there again
+    monkeypatch.setattr("reprofs.guest.folder._remove", lambda at, base: None)  # somebody puts it there again
     with pytest.raises(UserError, match="link cannot be used: File exists"):
         folder.write("link", b"altered")
     assert precious.read_text() == "precious"
 
 
 def test_a_tree_of_too_many_files_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(tree, "FILES", 4)
+    monkeypatch.setattr("reprofs.guest.folder.FILES", 4)
     folder = Folder(tmp_path)
     folder.write("a/b", b"")
     folder.link("a/c", "b")

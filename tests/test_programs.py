@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest import BIN, ROOT
-from helpers import CATALOG, cell, rendered, shell
+from helpers import CATALOG, cache_without, cell, rendered, shell
 from reprofs import files
 from reprofs.guest import engine as builder
 from reprofs.guest import image
@@ -300,13 +300,10 @@ def flip(path: Path) -> bytes:
 @pytest.fixture
 def cache(tmp_path, monkeypatch, engine) -> Path:
     """A cache of this test alone, in which guests and snapshots are those of all."""
-    (tmp_path / "cache").mkdir()
-    for made in files.cache_folder().iterdir():
-        if made.name not in ("work", "engine"):
-            (tmp_path / "cache" / made.name).symlink_to(made)
-    shutil.copytree(files.cache_folder() / "engine", tmp_path / "cache/engine")
-    monkeypatch.setenv("REPROFS_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    own = cache_without(tmp_path, "engine")
+    shutil.copytree(files.cache_folder() / "engine", own / "engine")
+    monkeypatch.setenv("REPROFS_CACHE", str(own))
+    return own
 
 
 @pytest.mark.parametrize("name", ["", "mdtest"])

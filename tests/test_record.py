@@ -29,7 +29,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.read import read_yaml
 from reprofs.plan.recording import KINDS, SUFFIX
 from reprofs.plan.workload import Workload
-from reprofs.recorder import page, tree
+from reprofs.recorder import entries, page
 from reprofs.recorder.names import Names
 from reprofs.trial.run import run_trial
 from test_guest import busy
@@ -684,7 +684,7 @@ def test_names_are_random_as_long_as_they_were_and_never_twice():
 
 def test_entries_come_as_their_inodes_are_numbered(place):
     top = str(place / "workspace")
-    found, special, deep = tree.read([top], Names())
+    found, special, deep = entries.read([top], Names())
     assert special == deep == 0 and found[0] == ["d", ".", 0o755]
     kinds = [line[0] for line in found]
     assert kinds.index("f") > max(number for number, kind in enumerate(kinds) if kind == "d")

@@ -14,7 +14,7 @@ from reprofs import files
 from reprofs.plan import recording
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.recording import LONGEST_PATH, SUFFIX
-from reprofs.recorder import tree
+from reprofs.recorder import entries
 from reprofs.recorder.names import AsTheyAre, Names
 from reprofs.report.sentences import recorded
 from reprofs.trial.planning import make_plan, table
@@ -152,12 +152,12 @@ def test_a_walk_of_any_depth_finds_every_name(tmp_path):
         folder = inner
     os.symlink("../deep", "link", dir_fd=folder)
     os.close(folder)
-    found = tree.read([top], Names())
+    found = entries.read([top], Names())
     assert len(found.entries) == 1 + (LONGEST_PATH + 1) // 5 and len(found.entries) + found.deep == 902
     assert not found.compared()
     with pytest.raises(NotADirectoryError):
         files.open_folder(f"{top}{'/deep' * 900}/link")
-    assert all(len(line[1]) <= LONGEST_PATH for line in tree.read([top], AsTheyAre()).entries)
+    assert all(len(line[1]) <= LONGEST_PATH for line in entries.read([top], AsTheyAre()).entries)
     subprocess.run(["rm", "-rf", f"{tmp_path}/deep"], check=True)
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers import CATALOG, cell, rendered
+from helpers import cell, phases_of, rendered
 from reprofs.data import outputs
 from reprofs.errors import UserError
-from reprofs.records.raw import parse_events, status
 from reprofs.report.sentences import rot as words
 from reprofs.stats import rot as statistics
-from reprofs.trial.job import render
-from reprofs.trial.resolve import resolve
 
 READ = {"page": 0, "disk": 1, "copies": 1, "read": "rotten", "read_left": 1}
 SCRUBBED = READ | {"found": True, "scrubbed": "rotten", "scrub_left": 1}
@@ -108,24 +104,17 @@ def test_wrong_arguments(engine, arguments, sentence):
     assert done.returncode == 2 and sentence in done.stderr and len(done.stderr) < 300
 
 
-def test_md_spreads_what_btrfs_mends(guest):
+def test_md_spreads_what_btrfs_mends(guest, outcome):
     """A mirror without checksums gives the wrong bit away from one of its disks, and its repair copies the first one.
 
     A mirror with checksums gives the right one, from whichever disk.
     """
 
+    def of_one_page(phases: list) -> list:
+        return [phases[0].model_copy(update={"run": phases[0].run.replace("{pages}", "1")})]
+
     def met(filesystem: str, variant: str, stack: str) -> pd.DataFrame:
-        setup = resolve(array(filesystem, stack, variant=variant), CATALOG)
-        run = setup.workload.phases[0].run.replace("{pages}", "1")
-        phases = [setup.workload.phases[0].model_copy(update={"run": run})]
-        setup = replace(
-            setup, workload=setup.workload.model_copy(update={"phases": phases}).known_as("rot", "rot.yaml")
-        )
-        lab = setup.lab.open(guest=setup.guest, processor=setup.processor, kernel=setup.kernel)
-        outcome = lab.run(render(setup, 1), 600.0, setup.disks)
-        events = parse_events(outcome.output)
-        assert status(outcome.ending, events, outcome.console, 600.0)[0] == "ok"
-        (phase,) = (event for event in events if event.get("event") == "phase")
+        (phase,) = phases_of(outcome, array(filesystem, stack, variant=variant), of_one_page)
         found = [{"label": filesystem, "stack": stack, **row} for row in outputs.rot(phase["output"])]
         return statistics.cases(pd.DataFrame(found)).set_index("disk")
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from reprofs.errors import UserError
-from reprofs.guest.tree import Folder
+from reprofs.guest.folder import Folder
 from reprofs.guest.unpack import most, unxz
 
 # In this order. erofs needs crc32c, which no dependency says. libcrc32c takes, once and for all, the fastest crc32c

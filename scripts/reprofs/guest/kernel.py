@@ -16,6 +16,7 @@ from reprofs.files import sha256
 from reprofs.guest import image, local, rootfs
 from reprofs.guest.cache import digest_of, kept, put, writable
 from reprofs.guest.fetch import Gone, Progress, fetch
+from reprofs.guest.folder import Folder
 from reprofs.guest.initrd import BOOT_MODULES, base_initrd
 from reprofs.guest.lock import (
     EROFS,
@@ -34,7 +35,6 @@ from reprofs.guest.lock import MODULES as OF_MODULES
 from reprofs.guest.modules import DISKS, SCRIPTS, compiled, recipe
 from reprofs.guest.modules import put as put_modules
 from reprofs.guest.rootfs import MODULES
-from reprofs.guest.tree import Folder
 from reprofs.guest.unpack import Tree
 from reprofs.plan.guest import BASE, LocalPackage, read_guest
 from reprofs.plan.kernel import Kernel

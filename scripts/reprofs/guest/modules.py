@@ -11,8 +11,8 @@ from reprofs.files import sha256
 from reprofs.guest import inside, local
 from reprofs.guest.cache import digest_of, kept
 from reprofs.guest.fetch import Progress, fetch
+from reprofs.guest.folder import Folder
 from reprofs.guest.lock import MODULES, Lock, Package, built_module, modules_wish, recipe_of, versions
-from reprofs.guest.tree import Folder
 from reprofs.plan.guest import Guest, LocalPackage
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "guest"

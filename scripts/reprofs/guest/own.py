@@ -16,9 +16,9 @@ import yaml
 from reprofs.errors import UserError, middle, several, short
 from reprofs.files import sha256, tar, write_bytes, write_text
 from reprofs.guest import rootfs
+from reprofs.guest.folder import Folder, below
 from reprofs.guest.kernel import found_release, missing, part_of
 from reprofs.guest.lock import HEADERS
-from reprofs.guest.tree import Folder, below
 from reprofs.guest.unpack import LARGEST, Tree
 from reprofs.plan.catalog import named
 from reprofs.plan.kernel import Kernel

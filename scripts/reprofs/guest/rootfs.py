@@ -21,7 +21,7 @@ from pathlib import Path
 
 from reprofs.errors import UserError, cut, middle
 from reprofs.guest import enter
-from reprofs.guest.tree import Folder
+from reprofs.guest.folder import Folder
 from reprofs.guest.unpack import RATIO, ROOM, unxz
 from reprofs.plan.guest import Guest
 from reprofs.workplace import end_with_parent

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reprofs.errors import UserError, cut, middle
-from reprofs.guest.tree import FILES, Folder, below
+from reprofs.guest.folder import FILES, Folder, below
 
 MERGED = ("bin", "lib", "lib64", "sbin")  # links to the folder of that name in usr
 HEADER = 60  # bytes before each member of an ar archive, after the 8 of its magic

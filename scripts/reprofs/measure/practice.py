@@ -12,7 +12,7 @@ from typing import Any
 from reprofs.errors import UserError, short
 from reprofs.recorder.follow import Follower
 from reprofs.recorder.names import AsTheyAre
-from reprofs.recorder.program import Call
+from reprofs.recorder.processes import Call
 from reprofs.recorder.run import watched
 
 LIMIT_S = 3600  # after which the program is ended

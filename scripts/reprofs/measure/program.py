@@ -13,7 +13,7 @@ from reprofs.errors import UserError, cut, middle, short
 from reprofs.files import cache_folder
 from reprofs.guest import image
 from reprofs.guest.image import Progress
-from reprofs.measure import archive
+from reprofs.measure import container
 from reprofs.measure.practice import Practice, practise
 from reprofs.measure.tree import Found, Tree, needed
 from reprofs.workplace import scratch
@@ -73,7 +73,7 @@ def from_root(
     with scratch() as work:
         tree = Tree(_new(work / "tree"))
         say(f"reading {middle(str(root), 80)}")
-        asked = archive.take(root, tree)
+        asked = container.take(root, tree)
         own = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": ":".join(STANDARD)}
         return _made(tree, list(words), {**own, **asked, **environment}, given, say)
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from reprofs.errors import UserError, middle
+from reprofs.guest.folder import LINKS, Folder
 from reprofs.guest.image import EPOCH
-from reprofs.guest.tree import LINKS, Folder
 
 ELSEWHERE = ("/proc", "/sys", "/dev")  # what the lab has of its own
 MOST_BYTES = 3 << 30  # of files in a tree: a memory module of the guest holds it

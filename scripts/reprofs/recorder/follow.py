@@ -15,12 +15,12 @@ from pathlib import Path
 
 from reprofs.plan.recording import ACCESS_LIST, KNOWN_ATTRIBUTES, MODE, OPEN_FLAGS
 from reprofs.recorder import events
+from reprofs.recorder.entries import listing, path_in, relative
 from reprofs.recorder.events import HIDDEN, Event, Told
 from reprofs.recorder.names import Names
-from reprofs.recorder.program import AT_FDCWD, PATH_MAX, Call, Program
+from reprofs.recorder.processes import AT_FDCWD, PATH_MAX, Call, Program
 from reprofs.recorder.shapes import PLAIN, Shape
 from reprofs.recorder.tasks import Elsewhere, OpenFile
-from reprofs.recorder.tree import listing, path_in, relative
 
 AT_REMOVEDIR = 0x200
 RESTARTED = range(-516, -511)  # ERESTARTSYS and its like: the call is made again

@@ -26,13 +26,13 @@ from reprofs.plan.recording import KINDS, LONGEST_PATH, SUFFIX, Content, Recordi
 from reprofs.plan.recording_links import leads_out
 from reprofs.plan.workload import ROOM_MIB, Workload
 from reprofs.project import project_root
-from reprofs.recorder import events, page, retell, strace, tree
+from reprofs.recorder import entries, events, page, retell, strace
 from reprofs.recorder.before import Before
 from reprofs.recorder.follow import Follower
 from reprofs.recorder.lines import TooMany
-from reprofs.recorder.measure import Sums
 from reprofs.recorder.names import AsTheyAre, Names
 from reprofs.recorder.run import watched
+from reprofs.recorder.size import Sums
 from reprofs.workplace import end_with_parent, workplace
 
 SECONDS = 3600
@@ -140,11 +140,11 @@ def from_strace(paths: Sequence[Path], roots: Sequence[Path], output: str, accep
     before = Before(names, len(places), follower.told)
     for line in follower.calls()[0]:
         before.take(line)
-    entries = before.entries()
-    fitting = [one for one in entries if all(len(text) <= LONGEST_PATH for text in one[1:] if isinstance(text, str))]
+    there = before.entries()
+    fitting = [one for one in there if all(len(text) <= LONGEST_PATH for text in one[1:] if isinstance(text, str))]
     content = _content(name, places[0], follower, fitting, [], False, seen=False)
     facts = page.Facts(name, content, reader.code or 0, follower.said, names.endings, special=before.guesses()[2])
-    facts.lacks, facts.deep = lacks, (len(entries) - len(fitting), 0)
+    facts.lacks, facts.deep = lacks, (len(there) - len(fitting), 0)
     facts.assumed = page.assumed(reader, follower, before.guesses(), found.umask)
     _try(content, Path.cwd(), facts, look=False)
     return _written(targets, content, facts, accept)
@@ -264,13 +264,13 @@ def _apart(roots: list[str]) -> list[str]:
     return places
 
 
-def _tree(places: list[str], names: Names, late: bool = False) -> tuple[tree.Tree, str]:
+def _tree(places: list[str], names: Names, late: bool = False) -> tuple[entries.Tree, str]:
     """The tree below the folders. late: what cannot be read is no error, but the second value says why."""
     try:
-        return tree.read(places, names), ""
+        return entries.read(places, names), ""
     except OSError as error:
         if late:
-            return tree.Tree([], 0, 0), f"{error.strerror}"
+            return entries.Tree([], 0, 0), f"{error.strerror}"
         rights = error.errno in (errno.EACCES, errno.EPERM)
         hint = "record as a user who can read everything below the folders" if rights else "mend that, or use --below"
         raise UserError(f"{short(error.filename)} cannot be read: {error.strerror}; {hint}.") from None
@@ -421,7 +421,7 @@ def _replay(content: Content, folder: Path, facts: page.Facts, look: bool) -> No
     facts.calls_ns = sum(one["wall_ns"] for one in samples if one["name"] != LAST)
     facts.differing = [int(line) for line in done.stdout.split()]
     if not look:
-        found = tree.read([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())
+        found = entries.read([f"{folder}/tree/{'0/' * recording.UP}".rstrip("/")], AsTheyAre())
         content.after, facts.deep = found.compared(), (facts.deep[0], found.deep)
         facts.special = max(facts.special, found.special)
         content.head = content.head.model_copy(update={"after": len(content.after)})

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from reprofs.errors import UserError, count
 from reprofs.recorder import events, strace
+from reprofs.recorder.entries import path_in
 from reprofs.recorder.events import CALLS, HIDDEN, Entry, Event, Told
 from reprofs.recorder.strace import STRING, Bad, Call, Line, leads_to, number_of, text_of, unescaped
-from reprofs.recorder.tree import path_in
 
 MAP_ANONYMOUS, CLONE_VM = 0x20, 0x100
 PAGE = 4096

@@ -17,8 +17,9 @@ from typing import Any
 import matplotlib
 import numpy
 import pandas as pd
-import seaborn
+from cycler import cycler
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Plot
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -72,7 +73,7 @@ def style() -> None:
     time."""
     numpy.random.seed(0)  # seaborn draws from NumPy's global generator
     matplotlib.rcParams.update(STYLE)
-    seaborn.set_palette(COLOURS)
+    matplotlib.rcParams["axes.prop_cycle"] = cycler("color", map(to_rgb, COLOURS))  # like seaborn.set_palette
 
 
 def colours(names: Iterable[str]) -> dict[str, str]:
@@ -124,6 +125,8 @@ def against(frame: pd.DataFrame, x: str, y: str, hue: str) -> Axes:
 
     Grey is where they differ by a quarter or less; the legend is above.
     """
+    import seaborn  # takes a second, which parts of the report without a plot need not
+
     names = list(dict.fromkeys(frame[hue]))
     axes = seaborn.scatterplot(
         frame, x=x, y=y, hue=hue, style=hue, hue_order=names, style_order=names, palette=colours(names), s=40, zorder=3
@@ -145,6 +148,8 @@ def heatmap(colour: pd.DataFrame, text: pd.DataFrame, **options: Any) -> Axes:
     Names that would touch have a line for each option; if they still would, they are upright, in lines of 24 letters.
     options: those of seaborn.heatmap.
     """
+    import seaborn  # takes a second, which parts of the report without a plot need not
+
     usual = {"fmt": "g", "cbar": False, "linewidths": 1, "xticklabels": True, "yticklabels": True}
     axes = seaborn.heatmap(colour, annot=text, **(usual | options))
     names = [label.get_text() for label in axes.get_xticklabels()]
@@ -166,6 +171,8 @@ def panels(draw: Any, frame: pd.DataFrame, high: float, col: str = "operation", 
 
     high: inches of a panel. x axes are the panels' own. options: those of `draw`.
     """
+    import seaborn  # takes a second, which parts of the report without a plot need not
+
     usual: dict[str, Any] = {"col_wrap": 3, "height": high, "aspect": 2.2 / high}
     usual |= {"col_order": list(dict.fromkeys(frame[col]))}
     usual |= {"sharex": False} if draw is seaborn.catplot else {"facet_kws": {"sharex": False}}
@@ -196,6 +203,8 @@ def lines(frame: pd.DataFrame, x: str, y: str, col: str = "operation", **options
 
     The legend is above, y axes are the panels' own. options: those of seaborn.relplot.
     """
+    import seaborn  # takes a second, which parts of the report without a plot need not
+
     names = sorted(set(frame["label"]))
     usual: dict[str, Any] = {"hue": "label", "hue_order": names, "palette": colours(names), "style": "label"}
     usual |= {"kind": "line", "markers": True, "errorbar": None, "height": 1.9, "aspect": 1.15, "col_wrap": 3}

@@ -33,10 +33,10 @@ from reprofs.records.protocol import (
     SETUP_LIMIT_S,
     WORK,
 )
-from reprofs.trial.limits import check_limit_s
+from reprofs.trial.nodes import places
 from reprofs.trial.outages import around
-from reprofs.trial.places import places
 from reprofs.trial.setup import Setup
+from reprofs.trial.timeout import check_limit_s
 from reprofs.trial.visits import remounting
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reprofs import labs
 from reprofs.errors import UserError
-from reprofs.guest.check import check
+from reprofs.guest.parameters import check
 from reprofs.plan import NETWORK, PROCESSOR, stack, workload
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell

@@ -25,7 +25,7 @@ from reprofs.records import identity, store
 from reprofs.records import raw as records
 from reprofs.records.protocol import PROTOCOL
 from reprofs.records.raw import measurement, parse_events, status
-from reprofs.trial import limits
+from reprofs.trial import timeout
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup, devices
@@ -174,8 +174,8 @@ def run_trial(trial: Trial, catalog: Catalog, output: Path, time_limit_s: float 
 def measure(one: Ready, output: Path, time_limit_s: float, keep: bool = True) -> dict:
     """Runs a trial, writes its raw record to `output` and the console log beside it.
 
-    time_limit_s: of the host; on a real clock longer if the work is (trial/limits.py). keep: in the store; not of a run
-    that checks another record, which must not take its place where the two differ. Whatever happens inside the lab
+    time_limit_s: of the host; on a real clock longer if the work is (trial/timeout.py). keep: in the store; not of a
+    run that checks another record, which must not take its place where the two differ. Whatever happens inside the lab
     becomes a record with a status and a reason. Raises UserError for a folder that cannot be written, and when the
     lab's process was ended from outside: that says nothing about the file system, so no record is written.
     """
@@ -198,7 +198,7 @@ def measure(one: Ready, output: Path, time_limit_s: float, keep: bool = True) ->
                 disks = setup.disks
                 sizes = lab.real_sizes(disks)
                 if not lab.exact:
-                    time_limit_s = limits.time_limit_s(setup, time_limit_s, lab.room(sizes, setup.stack.disk_share))
+                    time_limit_s = timeout.time_limit_s(setup, time_limit_s, lab.room(sizes, setup.stack.disk_share))
                 outcome, attempts = _run(lab, one.job, time_limit_s, disks)
         except labs.Obstacle as found:
             reason = str(found)

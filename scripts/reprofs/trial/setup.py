@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from reprofs import labs
-from reprofs.guest.check import needs
+from reprofs.guest.parameters import needs
 from reprofs.plan import recording
 from reprofs.plan.cell import Cell
 from reprofs.plan.device import Device, Solid, profile_names

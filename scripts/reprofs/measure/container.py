@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from reprofs.errors import UserError, cut, middle
-from reprofs.guest.tree import below
+from reprofs.guest.folder import below
 from reprofs.measure.tree import Tree
 
 MANIFEST = "manifest.json"  # of `docker save`

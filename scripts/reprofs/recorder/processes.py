@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from reprofs.plan.recording import LANES, LONGEST_PATH
+from reprofs.recorder.entries import path_in
 from reprofs.recorder.events import Event
 from reprofs.recorder.lines import Lines
 from reprofs.recorder.names import Names
 from reprofs.recorder.order import Order
 from reprofs.recorder.tasks import Descriptors, OpenFile, Place, Task
-from reprofs.recorder.tree import path_in
 
 AT_FDCWD = -100
 PATH_MAX = 4096  # bytes of a path with its end
