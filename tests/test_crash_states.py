@@ -413,6 +413,7 @@ def test_the_worst_of_each_cell():
         ("b", "leak"),
     ]
     assert list(statistics.smallest(found)["at"]) == [f"--at {at} --full bytes" for at in ("3 --again-at 2", "1", "1")]
+    assert statistics.smallest(found[:0]).empty
     assert statistics.refused(found)["append"].tolist() == ["\u2013"] * 3
     assert statistics.refused(found.assign(failed="no"))["append"].tolist() == ["1 of 1"] * 3
     assert statistics.visited(found)["states"].tolist() == [4, 4, 4]

@@ -72,6 +72,6 @@ def smallest(states: pd.DataFrame) -> pd.DataFrame:
     found = findings(states).drop_duplicates(["label", "kind", "after", "broken"])
     columns = ["label", "kind", "after", "broken", "sequence", "found", "states", "at", "what"]
     again = [f" --again-at {number:.0f}" if pd.notna(number) else "" for number in found["again"]]
-    full = found["workload"].map(FULL).fillna("")
-    shown = found.assign(at=[f"--at {at:.0f}{more}" for at, more in zip(found["at"], again + full, strict=True)])
+    full = [FULL.get(name, "") for name in found["workload"]]
+    shown = found.assign(at=[f"--at {at:.0f}{a}{b}" for at, a, b in zip(found["at"], again, full, strict=True)])
     return shown[columns].reset_index(drop=True)
