@@ -270,7 +270,7 @@ def test_whole_study(guest, tmp_path, shared, edit_yaml, to_do, dry_run, snakes)
                 "report/contents.py",
                 "report/sentences/quality.py",
             ],
-            {"notebook_environment", "report"},
+            {"notebook_answer", "notebook_environment", "report"},
         ),
         (["importers/__init__.py"], {"dataset", *notebooks, "report"}),
     ]

@@ -151,7 +151,7 @@ def each(of: Sequences, operation: str = "") -> Iterator[str]:
     ending = [call for name, calls in of.calls.items() if operation in ("", name) for call in calls]
     every = list(dict.fromkeys(itertools.chain(*of.calls.values())))
     for first in itertools.product(every, repeat=of.length - 1):
-        yield from _continued(names, [*first], dict.fromkeys(ending), [])
+        yield from map(";".join, _continued(names, [*first], dict.fromkeys(ending)))
 
 
 def _possible(names: Names, call: str, of: Sequences) -> Names:
@@ -160,18 +160,15 @@ def _possible(names: Names, call: str, of: Sequences) -> Names:
     return found
 
 
-def _continued(names: Names, first: list[str], ending: dict[str, None], done: list[str]) -> Iterator[str]:
+def _continued(names: Names, first: list[str], ending: dict[str, None]) -> Iterator[list[str]]:
     last = not first
     for call in ending if last else first[:1]:
         after = names.after(call)
         if after is None:
             continue
+        rest = [[]] if last else list(_continued(after, first[1:], ending))  # whatever flushes the call
         for flush in [*([] if last else [[]]), *flushes(call, after)]:
-            made = [*done, call, *flush]
-            if last:
-                yield ";".join(made)
-            else:
-                yield from _continued(after, first[1:], ending, made)
+            yield from ([call, *flush, *more] for more in rest)
 
 
 def read(name: str) -> Sequences:
