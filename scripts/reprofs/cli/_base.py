@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,9 +120,17 @@ def terminal(stream: TextIO) -> TextIO:
 
 def number(text: str, what: str = "number") -> int:
     """Option type: a whole number, 1 or more."""
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 10**8:
-        raise argparse.ArgumentTypeError(f"{text!a} is not a whole {what} of 1 or more")
-    return int(text[:9])
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= 10**8:
+        raise argparse.ArgumentTypeError(f"{text!a} is not a whole {what} from 1 to 100000000")
+    return int(text)
+
+
+def integer(text: str) -> int:
+    """Option type: a whole number of 64 bits, as records can hold it."""
+    found = re.fullmatch(r"-?[0-9]{1,19}", text)
+    if not found or not -(2**63) <= int(text) < 2**63:
+        raise argparse.ArgumentTypeError(f"{text!a} is not a whole number of at most 64 bits")
+    return int(text)
 
 
 def share(text: str) -> float:

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from reprofs.cli._base import STUDY, Commands, number, option, say, together
+from reprofs.cli._base import STUDY, Commands, integer, number, option, say, together
 from reprofs.errors import UserError, count
 
 command = Commands()
@@ -58,7 +58,7 @@ def _archive(arguments) -> None:
         option("--run-archive", action="store_true", help="run an archive's own program, which its sender wrote"),
         exclusive=True,
     ),
-    option("--seed", type=int, help="seed of the draw (default: random; it is printed)"),
+    option("--seed", type=integer, help="seed of the draw (default: random; it is printed)"),
     option("--own-code", action="store_true", help="use this checkout's code even if the result had different code"),
 )
 def _verify(arguments) -> None:

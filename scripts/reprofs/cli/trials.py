@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from reprofs import files
-from reprofs.cli._base import CATALOG, CLIENTS, Commands, limit, number, option, say, share, together
+from reprofs.cli._base import CATALOG, CLIENTS, Commands, integer, limit, number, option, say, share, together
 from reprofs.cli._base import catalog as catalog_of
 from reprofs.errors import UserError
 from reprofs.plan import NETWORK, PROCESSOR
@@ -27,11 +27,11 @@ SEED_MAX = 10**13  # above that of any study and its rounds
     option("--filesystem", help="a name of workflow/filesystems (or give --where)"),
     option("--processor", help=f"CPU model of the lab exact (default: {PROCESSOR})"),
     option("--kernel", help="a kernel of workflow/kernels instead of the guest's own (lab exact)"),
-    option("--memory-mib", type=int, metavar="N", help="memory limit of the phases (default: none)"),
+    option("--memory-mib", type=integer, metavar="N", help="memory limit of the phases (default: none)"),
     option("--variant", help="variant of the file system (default: the first of its file)"),
     option("--network", help=f"network of a file system with nodes (default: {NETWORK})"),
-    option("--round", type=int, required=True, help="number of the repetition, from 1"),
-    option("--seed", type=int, required=True, help="seed of names, sizes, contents and order"),
+    option("--round", type=integer, required=True, help="number of the repetition, from 1"),
+    option("--seed", type=integer, required=True, help="seed of names, sizes, contents and order"),
     option("--output", type=Path, required=True, metavar="FILE"),
     option("--where", metavar="FOLDER", help="existing directory instead of a file system (lab mount)"),
     CLIENTS,
@@ -134,8 +134,10 @@ def _filesystem(arguments, catalog) -> str:
     "state",
     option("filesystem", help="a name of workflow/filesystems, with its variant: ext4+no-lazy-init"),
     option("sequence", help='calls separated by ; such as "write foo 8192 4096;fsync foo" (workflow/sequences)'),
-    option("--at", type=int, metavar="N", help="tell one state at length; without it what was found in all of them"),
-    option("--again-at", type=int, metavar="N", help="with --at: of a second cut, while that state recovers"),
+    option(
+        "--at", type=integer, metavar="N", help="tell one state at length; without it what was found in all of them"
+    ),
+    option("--again-at", type=integer, metavar="N", help="with --at: of a second cut, while that state recovers"),
     option("--image", type=Path, metavar="FILE", help="with --at: write what is on the disk, a sparse raw image"),
     option("--full", choices=("bytes", "inodes"), help="there is no room, or no inodes (workload full-disk)"),
     option("--kernel", help="a kernel of workflow/kernels instead of the guest's own"),

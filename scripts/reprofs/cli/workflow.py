@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from reprofs import files
-from reprofs.cli._base import STUDY, Commands, option, say
+from reprofs.cli._base import STUDY, Commands, integer, option, say
 
 command = Commands()
 PLAN = option("plan", type=Path)
@@ -53,7 +53,7 @@ def _schemas(arguments) -> None:
 @command(
     "look",
     option("plan", type=Path, help="plan with all repetitions that the study may have"),
-    option("--rounds", type=int, required=True, help="number of repetitions that were run"),
+    option("--rounds", type=integer, required=True, help="number of repetitions that were run"),
     RAW,
     FILE,
 )
