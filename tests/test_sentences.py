@@ -121,6 +121,9 @@ def test_setup_and_amount(study):
     ranked = study.results.totals
     told = answer.setup(study, ranked)
     assert told.startswith("Setup: device model ssd (") and told.endswith("stack single, lab exact, scale smoke.")
+    memory = study.trials.head(1).assign(role="ceiling", mounted_total_bytes=2**20)  # which is on no device
+    larger = dataclasses.replace(study, trials=pd.concat([study.trials, memory], ignore_index=True))
+    assert answer.setup(larger, ranked) == told
     assert answer.setup(study, ranked[:0]) == "" and answer.how_sure(study, ranked[:0]) == []
     assert answer.amount(study, setting, load).startswith("2,000 files, ")
     (sure,) = answer.how_sure(study, ranked)

@@ -195,7 +195,8 @@ def setup(study: Study, ranked: pd.DataFrame) -> str:
     if not settings:
         return ""
     places = [lab_parts(setting.lab) for setting in settings]
-    rooms = [select(study.trials, setting, status="ok")["mounted_total_bytes"].dropna() for setting in settings]
+    on_devices = study.trials[study.trials["role"] != "ceiling"]  # tmpfs has the memory of the guest
+    rooms = [select(on_devices, setting, status="ok")["mounted_total_bytes"].dropna() for setting in settings]
     room = pd.concat(rooms)
     several = len(room) > 0 and room.max() > SEVERAL * room.min()
     sizes = [size(end) for end in ((room.min(), room.max()) if several else (room.median(),))] if len(room) else []
