@@ -12,6 +12,7 @@ from reprofs.plan.device import Device
 from reprofs.plan.processor import Processor
 from reprofs.report.sentences import answer, limits, methods, operations, quality, threats
 from reprofs.report.words import slower
+from reprofs.stats import cells, totals
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +114,17 @@ def test_an_answer_of_what_no_real_machine_was_compared_for_holds_in_this_lab():
     assert "are equally fast in this lab: " in answer.fastest(level, "Work", here=True)
     many = pd.concat(one.assign(workload=f"w{number}", best="a") for number in range(3))
     assert answer.summary(many, True) == "**a is fastest in 3 of 3 workloads in this lab**."
+
+
+def test_what_only_computes_is_no_part_of_a_total(study):
+    """As in the study cores; the report's check of totals against their parts needs both without it."""
+    (setting,) = study.settings
+    (load,) = study.loads(setting)
+    times = study.times
+    computed = times.groupby("label").head(1).assign(phase=cells.COMPUTE, operation="Compute", ms=1e6)
+    more = Of(times=pd.concat([times.astype({"operation": str}), computed], ignore_index=True))
+    plain = Of(times=times.astype({"operation": str}))
+    assert totals.shares(more, setting, load).equals(totals.shares(plain, setting, load))
 
 
 def test_setup_and_amount(study):
