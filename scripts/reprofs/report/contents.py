@@ -46,7 +46,7 @@ CONTENTS = (
     Topic("answer", "Which file system is fastest for each workload, and what would change that?", always),
     Topic("changes", "What changed against another run?", never, always),  # `make report BESIDE=`, which no plan says
     Topic("recorded", "Your workload: where does its time go, and why do file systems differ?", when.recorded, always),
-    Topic("operations", "Which file system is fastest in each operation, and by how much?", when.contended),
+    Topic("operations", "Which file system is fastest in each operation and over all, by how much?", when.contended),
     Topic("flushes", "How much of it is the drive's flush, and who is fastest on another drive?", when.flushing),
     Topic(
         "wear",
@@ -54,7 +54,6 @@ CONTENTS = (
         when.wearing,
         always,
     ),
-    Topic("ranks", "Who is in front over all operations?", when.ranked),
     Topic(
         "stacks",
         "What do RAID, LVM, more disks and faults cost, and how long does a rebuild take?",
