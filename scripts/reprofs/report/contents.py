@@ -15,14 +15,16 @@ from reprofs.report.when import Condition, always, any_of, never, sampled
 
 
 class Topic(NamedTuple):
-    """A part of the report. Its conditions are functions of a study's plan."""
+    """A part of the report. Its conditions are functions of a study's plan.
 
-    name: str  # of its notebook
+    name: of its notebook; applies: whether a study has it; asked: whether the study asks for it above all, so that its
+    answer alone is in the first section.
+    """
+
+    name: str
     question: str
-    applies: Condition  # whether the study has it
-    asked: Condition = (
-        never  # whether the study asks for it above all, so that its answer alone is in the first section
-    )
+    applies: Condition
+    asked: Condition = never
 
 
 SAMPLES = any_of(
