@@ -298,6 +298,19 @@ local function lead(para)
   return { pandoc.RawBlock("typst", "#block(sticky: true, spacing: 0.9em)["), para, pandoc.RawBlock("typst", "]") }
 end
 
+-- A paragraph right before a figure stays on its page, and with it the heading above.
+local function led(blocks)
+  local found = pandoc.Blocks({})
+  for number, block in ipairs(blocks) do
+    local after = blocks[number + 1]
+    local sticks = not html and block.t == "Para" and after and after.t == "Figure"
+    if sticks then found:insert(pandoc.RawBlock("typst", "#block(sticky: true)[")) end
+    found:insert(block)
+    if sticks then found:insert(pandoc.RawBlock("typst", "]")) end
+  end
+  return found
+end
+
 -- After a dash a line may end even at a no-break space (rule LB12a of Unicode): a word joiner keeps an interval together.
 local function joined(str)
   str.text = str.text:gsub("–\u{a0}", "–\u{2060}\u{a0}")
@@ -319,7 +332,7 @@ function Pandoc(doc)
   end
   body = body:walk({ traverse = "topdown", Figure = number("Figure"), Table = number("Table") })
   body = body:walk({ Link = refer, Inlines = bind, Image = describe, Para = lead, Str = joined })
-  doc.blocks = body:walk({ Figure = frame }):walk({ Table = box })
+  doc.blocks = led(body):walk({ Figure = frame }):walk({ Table = box })
   doc.meta.columns = pandoc.MetaBlocks({ pandoc.RawBlock("html", table.concat(styles, "\n")) })
   return doc
 end

@@ -85,7 +85,7 @@ def add(checkout) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=[title, *cells]), checkout / "notebooks/newcomer.ipynb")
     contents = checkout / "scripts/reprofs/report/contents.py"
     lines = contents.read_text().splitlines(keepends=True)
-    (place,) = (number for number, line in enumerate(lines) if line.startswith('    Topic("ranks"'))
+    (place,) = (number for number, line in enumerate(lines) if line.startswith('    Topic("operations"'))
     lines.insert(place, '    Topic("newcomer", "How many trials are there?", always),\n')
     contents.write_text("".join(lines))
 

@@ -130,10 +130,6 @@ def plans() -> dict:
             [plan(), flushing("--flush file", "hdd-7200"), flushing("rsync -a a b", "ssd")],
         ),
         "wear": ([flushing("rm a", "ssd-worn")], [plan(), flushing("rm a", "ssd-nvme")]),
-        "ranks": (
-            [plan(systems=["ext4", "xfs"]), plan(systems=["btrfs"])],  # btrfs has two variants
-            [plan(), plan(systems=["ext4", "tmpfs"])],
-        ),
         "stacks": (
             [plan(stacks=["single", "md-raid5"]), plan(stacks=["md-raid5-rebuilding"])],
             [plan(), plan(stacks=["md-raid5"])],
@@ -248,7 +244,7 @@ def test_what_a_plan_asks_above_all_follows_from_what_it_has():
 
 def test_only_some_parts_are_ever_asked_above_all():
     known = plans()
-    for name in [*ALWAYS, "ranks"]:
+    for name in ALWAYS:
         assert not any(TOPICS[name].asked(found) for found in [plan(), *known.get(name, [[]])[0]]), name
     for name in ("durability", "labs", "published", "factors", "kernels"):
         assert all(name in contents.first(found) for found in known[name][0]), name
@@ -274,7 +270,7 @@ def test_notebooks_of_a_plan_are_in_the_order_of_the_contents():
     names = [path.name for path in contents.notebooks(plan(), NOTEBOOKS)]
     assert names == [name for name in every if name in names] and names[0] == "answer.ipynb"
     more = [path.name for path in contents.notebooks(plan(systems=["ext4", "xfs"], labs=["exact", "host"]), NOTEBOOKS)]
-    assert more == [name for name in every if name in more] and {"ranks.ipynb", "labs.ipynb"} <= set(more) - set(names)
+    assert more == [name for name in every if name in more] and "labs.ipynb" in set(more) - set(names)
 
 
 def test_notebooks_of_the_study_itself_come_last():

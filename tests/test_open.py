@@ -11,6 +11,7 @@ import nbformat
 import pandas as pd
 import pytest
 import reprofs as package
+import run
 import study2015
 from conftest import ROOT
 from helpers import Late
@@ -106,6 +107,32 @@ def test_saved_and_computed_results_are_equal(project, monkeypatch):
 def note(folder):
     """Note the files of a folder as they are now, as if they had been made so."""
     write_sums(folder / SUMS, [path for path in folder.iterdir() if path.name != SUMS])
+
+
+def visiting(folder: Path, *names: str):
+    """The study in folder/tables, whose plan says now that these phases (none: all) visit states."""
+    file = folder / "tables/study.json"
+    plan = json.loads(file.read_text())
+    for phase in plan["workloads"]["metadata"]["phases"]:
+        if phase["name"] in names or not names:
+            phase.update(operation=None, run="engine states --sequences one")
+    file.write_text(json.dumps(plan))
+    note(file.parent)
+    return package.open(str(file.parent))
+
+
+def test_phases_whose_time_is_no_result_are_in_no_statistics(tmp_path):
+    run.made(tmp_path, lambda data: None, rounds=2)
+    study = visiting(tmp_path, "create", "stat")
+    for frame in (study.times, study.statistics, study.verdicts):
+        assert len(frame) and not {"create", "stat"} & set(frame["phase"]) and "read" in set(frame["phase"])
+    assert "create" in set(study.results.statistics["phase"])  # what is saved has all
+    told = run.shown(tmp_path, "statistics")
+    assert "Read files" in told and "Create files" not in told
+    study = visiting(tmp_path)
+    assert not study.timed and study.times.empty and study.verdicts.empty
+    executed = run.execute(tmp_path, ["statistics"]) / "statistics.ipynb"
+    assert "Statistics" not in str(render.merge([executed])["cells"])
 
 
 @pytest.mark.parametrize("name", ["phases.parquet", "study.json", "environment.json", "dictionary.csv", SUMS])

@@ -120,7 +120,7 @@ def test_what_is_no_notebook_is_told(text, tmp_path):
 
 def test_cells_of_magics_are_read():
     """Lines of IPython are no mistakes."""
-    found = {path.stem for path in sources.of(str(ROOT / "notebooks/ranks.ipynb"))}
+    found = {path.stem for path in sources.of(str(ROOT / "notebooks/operations.ipynb"))}
     assert {"show", "compare", "keys"} <= found and "exact" not in found
 
 

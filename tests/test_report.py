@@ -245,7 +245,7 @@ def test_answers_stand_where_the_first_notebook_has_its_own(tmp_path):
         render.merge([first, second, third], ["4"])
     found = [cell.outputs[0].data["text/markdown"] for cell in merged.cells if "outputs" in cell]
     assert found == ["question", "what was asked", "but", "totals", "scope", "by the way", "details", "more", "all"]
-    aside = notebook(tmp_path / "ranks.ipynb", ("answer", "side"))
+    aside = notebook(tmp_path / "options.ipynb", ("answer", "side"))
     found = [cell.metadata.get("appendix") for cell in render.merge([first, third, aside], ["3"]).cells]
     assert found[-4:] == ["A", "A", "B", "B"], "what is not asked is an appendix"
     headings = [cell.source for cell in merged.cells if cell.cell_type == "markdown"]

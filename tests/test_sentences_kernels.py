@@ -23,16 +23,16 @@ def test_what_a_kernel_changed():
         (TOTAL, "xfs", 3.0, "slower"),
     )
     xfs, f2fs, totals = found[found.label == "xfs"], found[found.label == "f2fs"], found[4:]
-    assert kernels.changed(xfs) == (
-        "**xfs:** debian-6.12 changes 2 of 2 operations significantly, most “Rename”: it takes 2.41 times as long as on"
-        " debian-6.1."
+    assert kernels.changed(found) == (
+        "**xfs changed most**: debian-6.12 changes 2 of 2 operations significantly; “Rename” takes 2.41 times as long"
+        " as on debian-6.1."
     )
     assert kernels.changed(f2fs).endswith(
-        "1 of 2 operations significantly, most “Create”: it takes 35 % less time than on debian-6.1."
+        "1 of 2 operations significantly; “Create” takes 35 % less time than on debian-6.1."
     )
     other = xfs.assign(place="debian-7.3", ratio=1.03)  # the kernel that changed most is named, not the last one
     assert "debian-6.12 changes 2 of 2" in kernels.changed(pd.concat([xfs, other]))
-    assert kernels.changed(f2fs[1:]) == "**f2fs:** no kernel changes an operation significantly."
+    assert kernels.changed(f2fs[1:]) == "No kernel changes an operation significantly."
     assert kernels.changed(totals) == ""
     assert kernels.how_sure(found, 0.02).startswith("How sure: 3 repetitions; a change counts from 2 % on")
     assert "no noise floor" in kernels.how_sure(found.assign(n=1), 0.02)
@@ -59,6 +59,8 @@ def difference(ratio: float, instructions: float, more: float, **terms: float) -
 def test_why_an_operation_takes_longer():
     slow = difference(2.75, 1.75, 7750.0, waiting=4000.0, allocator=500.0, journal=-500.0, VFS=1.0)
     assert kernels.takes("Create", slow) == "Create: xfs takes 2.75 times as long as ext4, with 75 % more instructions."
+    told = kernels.row("Create", slow)
+    assert (told["of"], told["more (µs)"], told["largest part"]) == ("xfs", 7.75, "waiting +4.00 µs")
     assert kernels.why(slow) == (
         "Of +7.75 µs an item the largest parts are waiting +4.00 µs, allocator (state) +500 ns and journal −500 ns."  # noqa: RUF001
     )

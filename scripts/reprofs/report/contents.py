@@ -15,14 +15,16 @@ from reprofs.report.when import Condition, always, any_of, never, sampled
 
 
 class Topic(NamedTuple):
-    """A part of the report. Its conditions are functions of a study's plan."""
+    """A part of the report. Its conditions are functions of a study's plan.
 
-    name: str  # of its notebook
+    name: of its notebook; applies: whether a study has it; asked: whether the study asks for it above all, so that its
+    answer alone is in the first section.
+    """
+
+    name: str
     question: str
-    applies: Condition  # whether the study has it
-    asked: Condition = (
-        never  # whether the study asks for it above all, so that its answer alone is in the first section
-    )
+    applies: Condition
+    asked: Condition = never
 
 
 SAMPLES = any_of(
@@ -46,7 +48,7 @@ CONTENTS = (
     Topic("answer", "Which file system is fastest for each workload, and what would change that?", always),
     Topic("changes", "What changed against another run?", never, always),  # `make report BESIDE=`, which no plan says
     Topic("recorded", "Your workload: where does its time go, and why do file systems differ?", when.recorded, always),
-    Topic("operations", "Which file system is fastest in each operation, and by how much?", when.contended),
+    Topic("operations", "Which file system is fastest in each operation and over all, by how much?", when.contended),
     Topic("flushes", "How much of it is the drive's flush, and who is fastest on another drive?", when.flushing),
     Topic(
         "wear",
@@ -54,7 +56,6 @@ CONTENTS = (
         when.wearing,
         always,
     ),
-    Topic("ranks", "Who is in front over all operations?", when.ranked),
     Topic(
         "stacks",
         "What do RAID, LVM, more disks and faults cost, and how long does a rebuild take?",

@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[3] / "report"
 SECTION = re.compile(r"##+ ")
 FIGURE = re.compile(r'<img data-figure="([^"]+)" src="data:image/(svg\+xml|png|jpeg);base64,([^"]+)"')
 ORDINARY = ("image/svg+xml", "image/png", "image/jpeg")  # of Jupyter's own displays, the first that there is
-ASIDES = ("operations", "flushes", "ranks", "options", "space")  # appendices where a study asks for something else
+ASIDES = ("operations", "flushes", "options", "space")  # appendices where a study asks for something else
 ASIDE = "## Who is fastest"  # heading of the first notebook's answer where a study asks for something else
 OBJECT = re.compile(r"\[?<.*>\]?", re.DOTALL)  # what Python shows of something that has no better words
 

@@ -166,11 +166,6 @@ def contended(plan: Plan) -> bool:
     return timed(plan) and bool(_contenders(plan))
 
 
-def ranked(plan: Plan) -> bool:
-    """Times are a result and two file systems or more are compared in a setting."""
-    return timed(plan) and any(len(labels) > 1 for labels in _contenders(plan).values())
-
-
 def with_options(plan: Plan) -> bool:
     """Variants of one file system run in the same setting."""
     return timed(plan) and any(len(labels) > len(systems) for labels, systems in _variants(plan))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from reprofs.errors import count as count
-from reprofs.report.marks import Marked, escaped, joined
+from reprofs.report.marks import joined
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
@@ -42,21 +42,6 @@ def verb(number: int, one: str, many: str) -> str:
 def first_upper(text: str) -> str:
     """The sentence with a capital at its beginning and the rest untouched."""
     return text[:1].upper() + text[1:]
-
-
-def thousands(value: int) -> str:
-    """`1,024`."""
-    return f"{value:,}"
-
-
-def after(text: object, mark: str, end: str = "") -> str:
-    """A text behind a mark of Markdown, such as a comma, and before an end; nothing where there is no text."""
-    return Marked(f"{mark}{escaped(text)}{end}") if text else ""
-
-
-def each(items: Iterable, macro: Callable[..., str]) -> list[Marked]:
-    """What a macro of a template says of each item; plain tuples are taken apart."""
-    return [Marked((macro(*item) if type(item) is tuple else macro(item)).strip()) for item in items]
 
 
 def known(value: Any) -> bool:
@@ -94,16 +79,11 @@ def chance(p: float) -> str:
     return f"p {told}" if told.startswith("<") else f"p = {told}"
 
 
-def unit_of(ns: float) -> tuple[str, float]:
-    """The unit of time that suits a value in ns, and the length of that unit in ns."""
-    return next((pair for pair in UNITS if ns >= pair[1]), UNITS[-1])
-
-
 def time(ns: float, significant: int = 4) -> str:
     """A time in ns as a number with a suitable unit."""
     if not known(ns):
         return DASH
-    name, size = unit_of(abs(ns))
+    name, size = next((pair for pair in UNITS if abs(ns) >= pair[1]), UNITS[-1])
     return f"{digits(ns / size, significant)} {name}"
 
 
@@ -119,15 +99,6 @@ def alike(value: float, low: float, high: float) -> list[str]:
         if told[1] != told[2]:
             return told
     return [f"{value:,.{least}f}"]
-
-
-def timed(ns: float, low: float, high: float) -> str:
-    """`258.3 ms (258.1 ms to 258.4 ms)`: a time in ns and its interval, if it has one."""
-    if not (known(low) and known(high)):
-        return time(ns, 3)
-    name, size = unit_of(abs(ns))
-    own, *ends = (f"{told} {name}" for told in alike(ns / size, low / size, high / size))
-    return f"{own} ({' to '.join(ends)})" if ends else own
 
 
 def ratio(value: float, low: float, high: float) -> str:

@@ -62,12 +62,21 @@ class Study(Tables):
 
     @functools.cached_property
     def times(self) -> pd.DataFrame:
-        """One row for each measured operation of each repetition of each file system, in the order of the operations.
+        """One row for each measured operation of each repetition of each file system, in the order of the operations;
+        without those whose time is no result.
 
         The columns of `phases`, and: operation (words, in order), where (lab, stack and device model where the study
         has several), ms (virtual or real milliseconds, see `clock`), seconds, throughput_mb_s, items_per_s.
         """
-        return self.named(cells.measured(self.phases))
+        return self.named(self._timed(cells.measured(self.phases)))
+
+    def _timed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Rows with a workload and a phase, without the phases whose time is no result: those that visit states, for
+        one, of which the plan knows. What has no phase in the plan, such as a mount after a power cut, stays."""
+        workloads = self.plan.workloads.items()
+        untimed = {(name, phase.name) for name, entry in workloads for phase in entry.phases if not phase.timed}
+        keys = pd.MultiIndex.from_frame(frame[["workload", "phase"]])
+        return frame[~keys.isin(list(untimed))] if untimed else frame
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Rows with the keys of operations, in their order, with the columns operation and where of `times`; and the
@@ -94,13 +103,15 @@ class Study(Tables):
 
     @property
     def statistics(self) -> pd.DataFrame:
-        """`results.statistics` with the words of operations, and times in ms: one row a configuration and operation."""
-        return self.named(self.results.statistics)
+        """`results.statistics` with the words of operations, and times in ms: one row a configuration and operation
+        whose time is a result."""
+        return self.named(self._timed(self.results.statistics))
 
     @property
     def verdicts(self) -> pd.DataFrame:
-        """The corrected verdict on each operation, one row each: see `stats.compare.winners`. Times in ms, too."""
-        return self.named(self.results.winners)
+        """The corrected verdict on each operation whose time is a result, one row each: see `stats.compare.winners`.
+        Times in ms, too."""
+        return self.named(self._timed(self.results.winners))
 
     def parts(self) -> Iterator[tuple[str, Setting, Load]]:
         """The heading of each workload of each shown setting, and both: what one table or figure can show."""

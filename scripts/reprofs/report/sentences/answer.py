@@ -10,7 +10,7 @@ from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.cell import Cell, lab_parts, taken_apart
 from reprofs.plan.processor import Order
 from reprofs.report.marks import Marked, strong
-from reprofs.report.words import count, digits, first_upper, known, listing, longer, percent, size, slower, time, verb
+from reprofs.report.words import count, digits, first_upper, known, listing, longer, size, slower, time, verb
 from reprofs.stats import trust
 from reprofs.stats.cells import FLOOR
 from reprofs.stats.compare import FEW
@@ -57,15 +57,18 @@ def summary(rows: pd.DataFrame, here: bool = False) -> str:
     """
     ranked = rows[rows["role"] == "contender"]
     total = ranked["workload"].nunique()
-    won = ranked.loc[ranked["verdict"] == "fastest", "label"].value_counts()
-    won = won.sort_index().sort_values(ascending=False, kind="stable")
-    place = HERE if here else ""
+    return wins(ranked.loc[ranked["verdict"] == "fastest", "label"], total, "workload", HERE if here else "")
+
+
+def wins(fastest: pd.Series, total: int, noun: str, place: str = "") -> str:
+    """In how many of `total` each file system is fastest, the most first. fastest: labels, one where there is one."""
+    won = fastest.value_counts().sort_index().sort_values(ascending=False, kind="stable")
     if won.empty:
-        return f"In none of {count(total, 'workload')} is one file system significantly fastest{place}."
+        return f"In none of {count(total, noun)} is one file system significantly fastest{place}."
     (label, number), *others = won.items()
-    first, rest = f"{label} is fastest in {number}", [f"{other} in {times}" for other, times in others]
+    told = strong(f"{label} is fastest in {number} of {count(total, noun)}{place}")
+    told += "".join(f", {other} in {times}" for other, times in others)
     left = total - int(won.sum())
-    told = strong(f"{first} of {count(total, 'workload')}{place}") + "".join(f", {one}" for one in rest)
     return told + (f"; in {left} no file system is significantly fastest." if left else ".")
 
 
@@ -329,10 +332,3 @@ def md_thread(stacks: list[str]) -> Marked:
         return Marked("")
     names = listing(stacks) if len(stacks) <= 6 else count(len(stacks), "stack")
     return Marked(f"On {names} a stream is limited by MD's thread, not by the disks (`docs/methods/limits.md`).")
-
-
-def detectable(ratio: float) -> str:
-    """The smallest difference that these repetitions show. ratio: the median over operations, or NaN."""
-    if not known(ratio):
-        return ""
-    return f"In the median operation these repetitions show differences from {percent(ratio - 1)} (power 80 %)."

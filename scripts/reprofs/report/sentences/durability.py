@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import pandas as pd
 
-from reprofs.report.words import count, listing, opening, percent, thousands, time, verb
+from reprofs.report.words import count, listing, opening, percent, time, verb
 
 WHAT = {"server-killed": "a server was killed", "link-cut": "its link was cut"}
 STALLS = {"server-killed": "server killed", "link-cut": "link cut"}
@@ -19,7 +19,7 @@ def whole(labels: Sequence[str], files: int, tests: int, test: str) -> str:
     """
     if not labels:
         return ""
-    number = f"{thousands(files)} {verb(files, 'file', 'files')} in {count(tests, test, _several(test))}"
+    number = f"{files:,} {verb(files, 'file', 'files')} in {count(tests, test, _several(test))}"
     return f"Every file whose fsync had returned was whole afterwards on {listing(labels)}: {number}."
 
 
@@ -33,7 +33,7 @@ def broken(found: pd.DataFrame, test: str) -> str:
     `Not durable: jfs lost or damaged 6,000 of 6,000 files (in 6 of 6 crashes).`
     """
     told = [
-        f"{label} lost or damaged {thousands(row['broken'])} of {thousands(row['durable'])} files"
+        f"{label} lost or damaged {row['broken']:,} of {row['durable']:,} files"
         f" (in {row['failed']} of {count(row['tests'], test, _several(test))})"
         for label, row in found.iterrows()
     ]
@@ -60,11 +60,14 @@ def recovery(found: pd.Series, where: str = "") -> str:
 
     `The mount after the crash took 13.1 ms (udf) to 2.34 s (xfs) on average, device profile hdd-7200.`
     """
+    ends = _ends(found, lambda ms: time(ms * 1e6, 3))
+    return f"The mount after the crash took {ends} on average{where and ', '}{where}." if ends else ""
+
+
+def _ends(found: pd.Series, show: Callable[[float], str]) -> str:
+    """The least and the largest of known values: `13.1 ms (udf) to 2.34 s (xfs)`. found: label -> value."""
     ordered = found.dropna().sort_values()
-    if ordered.empty:
-        return ""
-    ends = [f"{time(ordered.iloc[at] * 1e6, 3)} ({ordered.index[at]})" for at in (0, -1)[: len(ordered)]]
-    return f"The mount after the crash took {' to '.join(ends)} on average{where and ', '}{where}."
+    return " to ".join(f"{show(ordered.iloc[at])} ({ordered.index[at]})" for at in (0, -1)[: len(ordered)])
 
 
 def left(found: pd.Series) -> str:
@@ -72,11 +75,8 @@ def left(found: pd.Series) -> str:
 
     `Without fsync 0 % (f2fs) to 89 % (reiserfs) of the files were whole.`
     """
-    ordered = found.dropna().sort_values()
-    if ordered.empty:
-        return ""
-    ends = [f"{100 * ordered.iloc[at]:.0f} % ({ordered.index[at]})" for at in (0, -1)[: len(ordered)]]
-    return f"Without fsync {' to '.join(ends)} of the files were whole."
+    ends = _ends(found, lambda share: f"{100 * share:.0f} %")
+    return f"Without fsync {ends} of the files were whole." if ends else ""
 
 
 def unusable(label: str, number: int, trials: int, reason: str) -> str:
@@ -93,11 +93,8 @@ def stall(what: str, away: float, found: pd.Series) -> str:
 
     `When a server was killed for 10.0 s, the client stalled for 206 ms (moosefs) to 25.7 s (nfs).`
     """
-    ordered = found.dropna().sort_values()
-    if ordered.empty:
-        return ""
-    ends = [f"{time(ordered.iloc[at] * 1e9, 3)} ({ordered.index[at]})" for at in (0, -1)[: len(ordered)]]
-    return f"When {WHAT[what]} for {time(away * 1e9, 3)}, the client stalled for {' to '.join(ends)}."
+    ends = _ends(found, lambda seconds: time(seconds * 1e9, 3))
+    return f"When {WHAT[what]} for {time(away * 1e9, 3)}, the client stalled for {ends}." if ends else ""
 
 
 def errors(found: pd.DataFrame) -> str:

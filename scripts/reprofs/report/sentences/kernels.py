@@ -23,25 +23,24 @@ LEAST_WAITING = 0.1  # of an operation: where it waits is told
 
 
 def changed(found: pd.DataFrame) -> str:
-    """The kernel with the largest change of a file system. found: rows of `stats.places.steps` of one file system.
+    """The largest change of all, and how many operations its kernel changed. found: rows of `stats.places.steps`.
 
-    `xfs: debian-6.12 changes 18 of 27 operations significantly, most “Rename”: it takes 2.45 times as long as on
-    debian-6.1.`
+    `**xfs changed most**: debian-6.12 changes 18 of 27 operations significantly; “Rename” takes 2.45 times as long as
+    on debian-6.1.`
     """
     own = found[found["phase"] != TOTAL]
     if own.empty:
         return ""
     sure = own[own["verdict"].isin(["slower", "faster"])]
-    name = own["label"].iloc[0]
     if sure.empty:
-        return strong(f"{name}:") + " no kernel changes an operation significantly."
+        return "No kernel changes an operation significantly."
     row = sure.iloc[int(np.abs(np.log(sure["ratio"].to_numpy(float))).argmax())]
-    here = sure["place"] == row["place"]
-    number, of = int(here.sum()), count(int((own["place"] == row["place"]).sum()), "operation")
+    number, of = (int((one["label"].eq(row["label"]) & one["place"].eq(row["place"])).sum()) for one in (sure, own))
     takes = longer(row["ratio"])
     than = f"{takes} as" if takes.endswith("as long") else f"{takes} than"
-    told = f" {row['place']} changes {number} of {of} significantly"
-    return strong(f"{name}:") + f"{told}, most “{row['operation']}”: it takes {than} on {row['since']}."
+    told = f"{row['place']} changes {number} of {count(of, 'operation')} significantly"
+    first = strong(f"{row['label']} changed most") + Marked(": ")
+    return first + f"{told}; “{row['operation']}” takes {than} on {row['since']}."
 
 
 def how_sure(found: pd.DataFrame, margin: float) -> str:
@@ -94,6 +93,17 @@ def why(row: Any) -> str:
     if not terms:
         return ""
     return f"Of {more(row.more)} an item the largest {verb(len(terms), 'part is', 'parts are')} {listing(terms)}."
+
+
+def row(operation: str, found: Any) -> dict[str, Any]:
+    """A difference as a row of a table: times and instructions are ratios, the largest part has its time.
+
+    found: as of `takes`.
+    """
+    what, ns = next(iter(found.terms.items()), ("", 0.0))
+    told = {"operation": operation, "of": found.other, "over": found.base, "time": found.ratio}
+    told |= {"instructions": found.instructions, "more (µs)": found.more / 1000}
+    return told | {"largest part": f"{what} {more(ns)}" if ns else ""}
 
 
 def waits(operation: str, label: str, phase: dict[str, Any]) -> str:

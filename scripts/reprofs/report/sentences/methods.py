@@ -49,7 +49,9 @@ def cold(study: Study) -> str:
 
 
 def sync(study: Study) -> str:
-    """Whether times include the final sync of the file system."""
+    """Whether times include the final sync of the file system; empty where times are no result."""
+    if not study.timed:
+        return ""
     times = study.phases.groupby(["workload", "phase", "cache"], sort=False)["sync_ns"].max().dropna()
     synced = list(dict.fromkeys(key[1] for key in times.index[times > 0]))
     unsynced = list(dict.fromkeys(key[1] for key in times.index[times == 0]))
@@ -61,7 +63,10 @@ def sync(study: Study) -> str:
 
 
 def tests(study: Study) -> list[str]:
-    """How many tests are corrected for, what they can show, and whether logarithms of times may be normal."""
+    """How many tests are corrected for, what they can show, and whether logarithms of times may be normal; empty where
+    times are no result."""
+    if not study.timed:
+        return []
     results, shapes = study.results, study.shapes
     operations, totals = (
         found.groupby(list(family), observed=True)["p"].count().max()

@@ -9,6 +9,7 @@ import pandas as pd
 
 from reprofs.plan.recording import Recording
 from reprofs.report.marks import Marked, strong
+from reprofs.report.sentences.answer import wins
 from reprofs.report.words import count, known, listing, percent, slower, time
 
 MOST = 3  # kinds of calls that are named
@@ -21,17 +22,7 @@ def summary(winners: pd.DataFrame) -> str:
     `**f2fs is fastest in 13 of 20 replays**, xfs in 5; in 2 no file system is significantly fastest.`
     """
     rows = winners[winners["verdict"] != "alone"]
-    if rows.empty:
-        return ""
-    won = rows.loc[rows["verdict"] == "fastest", "best"].value_counts()
-    won = won.sort_index().sort_values(ascending=False, kind="stable")
-    if won.empty:
-        return f"In none of {count(len(rows), 'replay')} is one file system significantly fastest."
-    (label, number), *others = won.items()
-    told = strong(f"{label} is fastest in {number} of {count(len(rows), 'replay')}")
-    told += "".join(f", {other} in {times}" for other, times in others)
-    left = len(rows) - int(won.sum())
-    return told + (f"; in {left} no file system is significantly fastest." if left else ".")
+    return wins(rows.loc[rows["verdict"] == "fastest", "best"], len(rows), "replay") if len(rows) else ""
 
 
 def fastest(row: Any, title: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from reprofs.report.words import count, listing, thousands
+from reprofs.report.words import count, listing
 from reprofs.stats.states import KINDS
 
 SUBSETS = {
@@ -55,7 +55,7 @@ def kept(labels: Sequence[str], visited: int, sequences: int) -> str:
     """
     if not labels:
         return ""
-    number = f"{thousands(visited)} crash states of {count(sequences, 'sequence')}"
+    number = f"{visited:,} crash states of {count(sequences, 'sequence')}"
     return f"No guarantee was broken in {number} on {listing(labels)}."
 
 

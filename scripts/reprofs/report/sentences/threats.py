@@ -220,16 +220,8 @@ def missing(study: Study) -> str:
 
 
 def every(study: Study) -> list[str]:
-    """All of them."""
+    """All of them; those of times where times are a result."""
     told = [spread(study), *real_clocks(study), one_machine(study), memory(study), *models(study), assumed(study)]
-    told += [
-        rebuilt(study),
-        few(study),
-        new(study),
-        cold(study),
-        *idle(study),
-        *driver(study),
-        commands(study),
-        baseline(study),
-    ]
+    times = [few(study), new(study), cold(study), *idle(study), *driver(study), commands(study), baseline(study)]
+    told += [rebuilt(study), *(times if study.timed else [])]
     return [one for one in [*told, study.limit, missing(study)] if one]
