@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config, items):
     }
     items.sort(key=lambda item: order.get(item.path.stem, 0))
     if SEED and "wide" not in config.getoption("-m"):
-        wide = [item for item in items if item.get_closest_marker("wide")]
+        wide = [item for item in items if item.get_closest_marker("wide") and not item.get_closest_marker("soak")]
         out = set(wide) - _drawn(wide)
         items[:] = [item for item in items if item not in out]
         config.hook.pytest_deselected(items=list(out))

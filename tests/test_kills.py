@@ -181,7 +181,7 @@ def a_recording(where: Path) -> list:
 
 
 FIO = ROOT / "tests/fixtures/import/fio.json"
-TOUCH = 'mkdir -p "$0" && cd "$0" && for i in $(seq 200); do echo > $i; done; (sleep 60 &); sleep 1'
+TOUCH = 'mkdir -p "$0" && cd "$0" && for i in $(seq 200); do echo > $i; done; (sleep 10 &); sleep 1'
 COMMANDS = {  # and how long they take in all, about
     "import": (lambda where: [BIN / "reprofs", "import", "fio", FIO, "--output", where / "out/import"], 1),
     "verify-archive": (an_archive, 1),

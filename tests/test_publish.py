@@ -410,8 +410,14 @@ def test_the_index_shows_how_an_answer_begins(answer, shown):
 # ---- the results of the repository -----------------------------------------------------------------------------------
 
 
-@pytest.mark.wide(1)  # what another commit rendered takes it a hundred seconds of a processor
-@pytest.mark.parametrize("published", PUBLISHED, ids=lambda path: path.name)
+def here_or_soak(published):
+    """What an older protocol's commit rendered is derived by that commit, in a hundred seconds of a processor."""
+    older = json.loads((published / "digests.json").read_text())["protocol"] != PROTOCOL
+    return pytest.param(published, marks=pytest.mark.soak if older else (), id=published.name)
+
+
+@pytest.mark.wide(1)
+@pytest.mark.parametrize("published", map(here_or_soak, PUBLISHED))
 def test_a_published_result_comes_from_its_records(published):
     result = reading.read(published)
     assert result.study == published.name
