@@ -417,7 +417,7 @@ def here_or_soak(published):
 
 
 @pytest.mark.wide(1)
-@pytest.mark.parametrize("published", map(here_or_soak, PUBLISHED))
+@pytest.mark.parametrize("published", [here_or_soak(path) for path in PUBLISHED])
 def test_a_published_result_comes_from_its_records(published):
     result = reading.read(published)
     assert result.study == published.name
