@@ -354,7 +354,13 @@ def test_the_index_has_every_cell_and_no_markup_of_a_result(folder):
     _, _, rest = made.partition('id="data">')
     data = json.loads(rest.partition("</script>")[0])
     assert len(data["rows"]) == cells.count("\n") - 1 == 2 * 9
-    rows = [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
+    rows = [
+        {
+            name: value if name in data["apart"] else data["texts"][value]
+            for name, value in zip(data["columns"], row, strict=True)
+        }
+        for row in data["rows"]
+    ]
     assert {row["trial"] for row in rows} == set(reading.read(folder).trials)
     assert {row["phase"] for row in rows} >= {"</script>&<b>", "create"} and len({row["id"] for row in rows}) == 18
 

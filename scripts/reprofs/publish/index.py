@@ -61,6 +61,7 @@ RETRACTED = """
 These sentences are wrong, or hold only under a condition. The records stand, and so do the pages made of them:
 ABOUT.md and index.html of a study still have the sentence.
 """
+APART = ["id", "rounds", *TIMES]  # columns that are no text, or another in each row
 ANALYSIS_OF = re.compile(r"The analysis has the number (\d+)")  # in a report
 
 
@@ -114,6 +115,7 @@ def page(folder: Path, pdf: bool = False, only: Collection[str] | None = None) -
     UserError for an altered result.
     """
     results, rows = [], []
+    texts: dict[str, int] = {}  # each once: a row has their numbers
     columns = ["study", "id", *NAMES, "rounds", *TIMES, "trial"]
     for result in _all(folder, only):
         more = {"count": len(result.trials), "picture": PICTURE in result.files, "lead": lead(result.answer)}
@@ -122,9 +124,13 @@ def page(folder: Path, pdf: bool = False, only: Collection[str] | None = None) -
         for row in _cells(folder / result.study):
             key = "\n".join([result.study, *(str(row[name]) for name in NAMES)])
             known = row | {"study": result.study, "id": hashlib.sha256(key.encode()).hexdigest()[:8]}
-            rows.append([known[name] for name in columns])
+            rows.append(
+                [known[name] if name in APART else texts.setdefault(known[name], len(texts)) for name in columns]
+            )
     template = jinja2.Environment(autoescape=True).from_string(place("report/results.html").read_text())
-    data = json.dumps({"columns": columns, "rows": rows}, ensure_ascii=False, separators=(",", ":"))
+    data = json.dumps(
+        {"columns": columns, "apart": APART, "texts": [*texts], "rows": rows}, ensure_ascii=False, separators=(",", ":")
+    )
     for character in "<>&":  # so that no text in it ends the script
         data = data.replace(character, f"\\u{ord(character):04x}")
     return template.render(results=results, data=jinja2.utils.markupsafe.Markup(data), pdf=pdf) + "\n"
