@@ -499,7 +499,7 @@ def test_without_barriers_ext4_breaks_what_it_keeps_with_them(visit):
     assert whole["states"] > 50 and whole["flushes"] and not more
 
 
-@pytest.mark.parametrize("full", ["bytes", "inodes"])
+@pytest.mark.parametrize("full", ["bytes", pytest.param("inodes", marks=pytest.mark.wide)])
 def test_a_full_disk_keeps_what_was_there(visit, full):
     """The calls after one that failed are made; without barriers the same is broken."""
     sequence = "write foo 8192 4096;fsync foo" if full == "bytes" else "create bar;sync;write foo 8192 4096;fsync foo"
