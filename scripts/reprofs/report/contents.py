@@ -81,7 +81,7 @@ CONTENTS = (
         "kernels",
         "What changed between kernels, and where do the instructions go?",
         any_of(when.several_kernels, when.profiled),
-        always,
+        lambda plan: not when.several_rooms(plan),  # there they are a condition of the answer, not the question
     ),
     Topic(
         "space",

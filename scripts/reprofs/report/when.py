@@ -101,9 +101,9 @@ def compressible(plan: Plan) -> bool:
 
 
 def flushing(plan: Plan) -> bool:
-    """A workload flushes, and a device has a flush that always takes the same time besides writing its cache."""
+    """A workload flushes in a file system, and a device has a flush of one time besides writing its cache."""
     asks = any(re.search("flush|(?<!r)sync", phase.run or "") for phase in _phases(plan)) or recorded(plan)
-    return timed(plan) and asks and any(device.flush_us is not None for device in plan.devices.values())
+    return _with_files(plan) and asks and any(device.flush_us is not None for device in plan.devices.values())
 
 
 def wearing(plan: Plan) -> bool:
@@ -162,8 +162,13 @@ def _phases(plan: Plan) -> Iterator[Phase]:
 
 
 def contended(plan: Plan) -> bool:
-    """Times are a result and a contender runs: even of a single one readers want to see the times."""
-    return timed(plan) and bool(_contenders(plan))
+    """Times of file systems are a result and a contender runs: even of a single one readers want to see the times."""
+    return _with_files(plan) and bool(_contenders(plan))
+
+
+def _with_files(plan: Plan) -> bool:
+    """Times are a result of work in a file system, not on a bare device alone."""
+    return timed(plan) and not all(entry.raw for entry in plan.workloads.values())
 
 
 def with_options(plan: Plan) -> bool:
