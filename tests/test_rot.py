@@ -13,7 +13,7 @@ from reprofs.errors import UserError
 from reprofs.report.sentences import rot as words
 from reprofs.stats import rot as statistics
 
-READ = {"page": 0, "disk": 1, "copies": 1, "read": "rotten", "read_left": 1}
+READ = {"kind": "data", "page": 0, "disk": 1, "copies": 1, "read": "rotten", "read_left": 1}
 SCRUBBED = READ | {"found": True, "scrubbed": "rotten", "scrub_left": 1}
 REPAIRED = SCRUBBED | {"repaired": "rotten", "repair_left": 1, "found_again": False}
 
@@ -41,6 +41,8 @@ def test_rows_have_names_of_errors_and_empty_cells():
         (REPAIRED | {"repair_left": 0}, "mended"),
         (REPAIRED | {"found_again": True}, "remains"),
         (REPAIRED | {"copies": 2, "repair_left": 2, "found_again": True}, "spread"),  # a checksum knows, and no copy
+        (SCRUBBED | {"kind": "other", "read": "whole", "found": False, "scrubbed": "whole"}, "unseen"),
+        (SCRUBBED | {"kind": "other", "read": "whole", "found": False}, "spread"),  # it is read after the scrub
     ],
 )
 def test_how_a_case_ends(told, end):
@@ -50,8 +52,8 @@ def test_how_a_case_ends(told, end):
 def test_cases_are_counted_by_array():
     found = statistics.cases(pd.concat([rows(REPAIRED, REPAIRED | {"read": "5"}), rows(READ, stack="single")]))
     arrays = statistics.by_array(found)
-    assert arrays.loc[("md-raid5", "ext4")].tolist() == [2, 0, 1, 1, 2, 0, 2, 0]
-    assert arrays.loc[("single", "ext4")].fillna(-1).tolist() == [1, 0, 1, 0, -1, 0, 0, 0]
+    assert arrays.loc[("md-raid5", "ext4")].tolist() == [2, 0, 1, 1, 2, 0, 2, 0, 0]
+    assert arrays.loc[("single", "ext4")].fillna(-1).tolist() == [1, 0, 1, 0, -1, 0, 0, 0, 0]
 
 
 def test_sentences():
@@ -76,6 +78,26 @@ def test_sentences():
         "Scrub finds it, and there is no copy to mend it from, on btrfs (single).",
         "The scrub reports nothing on btrfs (btrfs-raid6).",
     ]
+
+
+def test_sentences_of_parity_and_other_blocks():
+    whole = SCRUBBED | {"read": "whole", "scrubbed": "whole"}
+    parity = [rows(whole | {"kind": "parity", "scrub_left": 0})]
+    parity += [rows(whole | {"kind": "parity", "found": False}, label="btrfs", stack="btrfs-raid6")]
+    arrays = statistics.by_array(statistics.cases(pd.concat(parity)))
+    assert words.of_parity(arrays) == [
+        "Rotten parity changes nothing that is read.",
+        "Scrub or repair mends it on ext4 (md-raid5).",
+        "No scrub finds it on btrfs (btrfs-raid6).",
+    ]
+    other = rows(REPAIRED | {"kind": "other"}, whole | {"kind": "other", "scrub_left": 0}, READ | {"read": "no mount"})
+    assert words.of_others(statistics.by_array(statistics.cases(other))) == [
+        "In other blocks, such as metadata, it gives wrong content without an error on ext4 (md-raid5),"
+        " an error or no mount on ext4 (md-raid5).",
+        "Repair makes it permanent on ext4 (md-raid5).",
+        "Scrub or repair mends it on ext4 (md-raid5).",
+    ]
+    assert words.of_parity(arrays[:0]) == words.of_others(arrays[:0]) == []
 
 
 def array(filesystem: str, stack: str, **changes):
@@ -111,15 +133,31 @@ def test_md_spreads_what_btrfs_mends(guest, outcome):
     """
 
     def of_one_page(phases: list) -> list:
-        return [phases[0].model_copy(update={"run": phases[0].run.replace("{pages}", "1")})]
+        run = phases[0].run.replace("{pages}", "1").replace("{others}", "1")
+        return [phases[0].model_copy(update={"run": run})]
 
     def met(filesystem: str, variant: str, stack: str) -> pd.DataFrame:
         (phase,) = phases_of(outcome, array(filesystem, stack, variant=variant), of_one_page)
         found = [{"label": filesystem, "stack": stack, **row} for row in outputs.rot(phase["output"])]
-        return statistics.cases(pd.DataFrame(found)).set_index("disk")
+        rows = statistics.cases(pd.DataFrame(found))
+        assert rows["kind"].tolist() == ["data", "data", "other"]  # a mirror has no parity
+        return rows[rows["kind"] == "data"].set_index("disk")
 
     md = met("ext4", "default", "md-raid1")
     assert sorted(md["given"]) == ["rotten", "whole"] and md["found"].all()
     assert md["end"].to_dict() == {0: "spread", 1: "mended"}
     btrfs = met("btrfs", "none", "btrfs-raid1@2")
     assert set(btrfs["given"]) == {"whole"} and btrfs["found"].all() and set(btrfs["end"]) == {"mended"}
+
+
+def test_parity_is_known_and_mended(guest, outcome):
+    """MD's check finds a rotten parity, which nobody reads, and its repair mends it."""
+
+    def few(phases: list) -> list:
+        run = phases[0].run.replace("{pages}", "1").replace("{others}", "0").replace("{bytes}", str(4 << 20))
+        return [phases[0].model_copy(update={"run": run})]
+
+    (phase,) = phases_of(outcome, array("ext4", "md-raid5@3"), few)
+    rows = pd.DataFrame([{"label": "ext4", "stack": "md-raid5", **row} for row in outputs.rot(phase["output"])])
+    (parity,) = statistics.cases(rows[rows["kind"] == "parity"]).to_dict("records")
+    assert parity["given"] == "whole" and parity["found"] and parity["end"] == "mended"

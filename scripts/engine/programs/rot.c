@@ -9,23 +9,28 @@
  * 2. The array is started, mounted, and scrubbed; then the page is read after another start. If the array has a repair,
  *    it is made, and then the page is read and scrubbed again.
  *
- * Afterwards the copies are as they were written, and a repair makes parity follow them. Each copy prints one line. */
+ * Afterwards the copies are as they were written, and a repair makes parity follow them. Each copy prints one line.
+ *
+ * Then blocks of parity rot, and blocks of anything else that is not zeros, such as metadata: one bit of the middle one
+ * of the bytes that are not zero. The cases are the same, but the whole file is read, and before each of them all disks
+ * are as they were. Nothing must be mountable. */
 #define _GNU_SOURCE
 #pragma GCC diagnostic ignored "-Wunused-function" /* of the calls that crash states are made of */
-#include "crash/content.h"
 #include "crash/mounts.h"
 #include "measure.h"
 #include "program.h"
+#include "rot/disks.h"
 
-enum { PAGE = 4096, PAGE_SECTORS = PAGE / SECTOR, DISKS = 64, COPIES = 8, NODE = 1, TAG = 1, READ = 1 << 20 };
+enum { COPIES = 8 };
 static struct {
-    uint64_t bytes, pages;
+    uint64_t bytes, pages, others;
     const char *disks, *scrub, *repair;
-} p = {.bytes = 8 << 20, .pages = 4};
+} p = {.bytes = 8 << 20, .pages = 4, .others = 8};
 
 static const struct option options[] = {
     NUMBER("--bytes", p.bytes, PAGE, 1 << 30, "of the file"),
-    NUMBER("--pages", p.pages, 1, UINT32_MAX, "of the file that are tried, evenly chosen"),
+    NUMBER("--pages", p.pages, 1, UINT32_MAX, "of the file that are tried, evenly chosen; as many of parity"),
+    NUMBER("--others", p.others, 0, UINT32_MAX, "blocks neither of the file nor parity, evenly chosen"),
     WORD("--disks", p.disks, "of the array, with spaces between them"),
     WORD("--mountpoint", m.mountpoint, "where the file system is mounted"),
     WORD("--mount", m.mount, "commands that start the array and mount"),
@@ -44,14 +49,8 @@ static struct copy {
     int disk; /* -1: none */
     uint64_t sector;
 } (*copies)[COPIES]; /* of each page, of its first sector */
-static int disks[DISKS], n_disks;
 static uint64_t n_pages;
-static uint8_t page[PAGE] __attribute__((aligned(PAGE))), *chunk;
 static char file[PATH_MAX];
-
-static void fill_page(uint8_t *to, uint64_t number) {
-    for (int i = 0; i < PAGE_SECTORS; i++) fill_sector(to + i * SECTOR, NODE, TAG, (int)number * PAGE_SECTORS + i);
-}
 
 static void write_file(void) {
     int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -61,15 +60,6 @@ static void write_file(void) {
         if (write(fd, page, PAGE) != PAGE) exit(broken("%s cannot be written: %s", file, reason(errno)));
     }
     if (fsync(fd) || close(fd)) exit(broken("%s cannot be flushed: %s", file, reason(errno)));
-}
-
-static void open_disks(void) {
-    char *rest = strdup(p.disks), *path;
-    while ((path = strsep(&rest, " "))) {
-        if (n_disks == DISKS) exit(broken("there are more than %d disks", DISKS));
-        disks[n_disks] = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
-        if (disks[n_disks++] < 0) exit(broken("%s cannot be opened: %s", path, reason(errno)));
-    }
 }
 
 static void add_copy(uint64_t number, int disk, uint64_t sector) {
@@ -82,7 +72,7 @@ static void add_copy(uint64_t number, int disk, uint64_t sector) {
 /* Every sector of a disk that is the first one of a page of the file. */
 static void search(int disk) {
     ssize_t got;
-    for (uint64_t at = 0; (got = pread(disks[disk], chunk, READ, (off_t)at)) > 0; at += (uint64_t)got)
+    for (uint64_t at = 0; (got = read_part(disk, at)) > 0; at += (uint64_t)got)
         for (ssize_t i = 0; i + SECTOR <= got; i += SECTOR) {
             const uint64_t *word = (const uint64_t *)(const void *)(chunk + i);
             uint64_t place = word[1] & UINT32_MAX;
@@ -91,7 +81,6 @@ static void search(int disk) {
             if (tag_of(chunk + i, (int)place, &node) != TAG || node != NODE) continue;
             add_copy(place / PAGE_SECTORS, disk, (at + (uint64_t)i) / SECTOR);
         }
-    if (got < 0) exit(broken("a disk of the array cannot be read: %s", reason(errno)));
 }
 
 static int count_copies(uint64_t number) {
@@ -149,17 +138,21 @@ static void must_mount(const char *when) {
     if (!mounted()) exit(broken("%s cannot be mounted %s", m.mountpoint, when));
 }
 
+/* The largest exit code of commands, one a line, each of which is made. */
+static int each_line(const char *lines) {
+    int worst = 0, code;
+    char *rest = strdup(lines), *all = rest, *line;
+    while ((line = strsep(&rest, "\n")))
+        if ((code = shell(line)) > worst) worst = code;
+    free(all);
+    return worst;
+}
+
 /* Whether one of the scrub's commands found anything. */
 static bool scrub(void) {
-    bool found = false;
-    char *rest = strdup(p.scrub), *all = rest, *line;
-    while ((line = strsep(&rest, "\n"))) {
-        int code = shell(line);
-        if (code > 1) exit(broken("the scrub exits with %d: %s", code, line));
-        found = found || code == 1;
-    }
-    free(all);
-    return found;
+    int code = each_line(p.scrub);
+    if (code > 1) exit(broken("the scrub exits with %d", code));
+    return code == 1;
 }
 static void repair(void) {
     must_mount("for the repair");
@@ -181,7 +174,7 @@ static void scrub_after_a_start(const char *key) {
 
 static void try_copy(uint64_t number, int c) {
     const struct copy *copy = &copies[number][c];
-    printf("{\"page\":%llu,\"disk\":%d,\"copies\":%d", (unsigned long long)number, copy->disk, count_copies(number));
+    printf("{\"kind\":\"data\",\"page\":%llu,\"disk\":%d,\"copies\":%d", (unsigned long long)number, copy->disk, count_copies(number));
     rot(copy);
     read_after_a_start(number, "read");
     printf(",\"read_left\":%d", count_rotten(number));
@@ -219,6 +212,86 @@ static void try_pages(void) {
     }
 }
 
+/* The words for what is read of the whole file: whole, or those of the first page that is not. */
+static const char *read_all(void) {
+    const char *words = "whole";
+    for (uint64_t i = 0; i < n_pages && !strcmp(words, "whole"); i++) words = read_page(i);
+    return words;
+}
+
+/* Blocks that are as this one was, on any disk: the copies of one block of metadata are alike. */
+static int count_twins(const struct block *b, bool rotten) {
+    int n = 0;
+    for (size_t i = 0; i < n_blocks; i++) {
+        if (memcmp(blocks[i].content, b->content, PAGE)) continue;
+        if (rotten && pread(disks[blocks[i].disk], page, PAGE, (off_t)(blocks[i].at * PAGE)) != PAGE)
+            exit(broken("a block cannot be read: %s", reason(errno)));
+        n += !rotten || page[b->byte] == (b->content[b->byte] ^ 4);
+    }
+    return n;
+}
+
+static void rot_block(const struct block *b) {
+    restore_disks();
+    memcpy(page, b->content, PAGE);
+    page[b->byte] ^= 4;
+    write_block(b->disk, b->at, page);
+    if (fdatasync(disks[b->disk])) exit(broken("a block cannot be written: %s", reason(errno)));
+}
+
+/* Also of what could be mounted only in part. */
+static void stop(void) {
+    each_line(m.unmount);
+    forget_disk();
+}
+
+static void look(const struct block *b, const char *read, const char *left) {
+    printf(",\"%s\":\"%s\"", read, mounted() ? read_all() : "no mount");
+    stop();
+    printf(",\"%s\":%d", left, count_twins(b, true));
+}
+
+/* A scrub that cannot be made says nothing. */
+static void look_for_rot(const char *key) {
+    mounted();
+    int code = each_line(p.scrub);
+    stop();
+    printf(",\"%s\":%s", key, code > 1 ? "null" : code ? "true" : "false");
+}
+
+static void try_block(const struct block *b) {
+    const char *kind = b->kind == PARITY ? "parity" : "other";
+    printf("{\"kind\":\"%s\",\"page\":%llu,\"disk\":%d", kind, (unsigned long long)b->at, b->disk);
+    printf(",\"copies\":%d", count_twins(b, false));
+    rot_block(b);
+    look(b, "read", "read_left");
+    rot_block(b);
+    if (p.scrub) {
+        look_for_rot("found");
+        look(b, "scrubbed", "scrub_left");
+    }
+    if (p.repair) {
+        mounted();
+        each_line(p.repair);
+        stop();
+        look(b, "repaired", "repair_left");
+        look_for_rot("found_again");
+    }
+    printf("}\n");
+}
+
+/* Blocks of a kind are chosen evenly. */
+static void try_blocks(enum kind kind, uint64_t most) {
+    uint64_t of_these = 0, seen = 0, taken = 0;
+    for (size_t i = 0; i < n_blocks; i++) of_these += blocks[i].kind == kind;
+    uint64_t take = of_these < most ? of_these : most;
+    for (size_t i = 0; i < n_blocks && taken < take; i++) {
+        if (blocks[i].kind != kind || seen++ != taken * of_these / take) continue;
+        taken++;
+        try_block(&blocks[i]);
+    }
+}
+
 static int run(void) {
     if (!m.mountpoint || !m.mount || !m.unmount || !p.disks)
         return wrong("--mountpoint, --mount, --unmount and --disks must be given");
@@ -226,15 +299,18 @@ static int run(void) {
     strcat(file, "/rot");
     n_pages = p.bytes / PAGE;
     copies = malloc(n_pages * sizeof *copies);
-    chunk = aligned_alloc(PAGE, READ);
-    if (!copies || !chunk) return broken("no memory for %llu pages", (unsigned long long)n_pages);
+    if (!copies) return broken("no memory for %llu pages", (unsigned long long)n_pages);
     memset(copies, 0xff, n_pages * sizeof *copies);
     write_file();
     sync();
     unmount_it();
-    open_disks();
+    open_disks(p.disks);
+    keep_disks();
     for (int disk = 0; disk < n_disks; disk++) search(disk);
     try_pages();
+    try_blocks(PARITY, p.pages);
+    try_blocks(OTHER, p.others);
+    restore_disks();
     must_mount("in the end");
     for (uint64_t i = 0; i < n_pages; i++)
         if (strcmp(read_page(i), "whole")) return broken("page %llu is not whole in the end", (unsigned long long)i);

@@ -229,12 +229,13 @@ what         | string |    | The first thing that was seen, in words
     + """
 phase       | string |    | Name of the phase
 cache       | string |    | State of the caches before the phase
-page        | int64  |    | Number of the page of the file (4 KiB) of which one copy has another bit
+kind        | string |    | data: of the file; parity: of its pages alone; other: metadata, logs, what the array keeps
+page        | int64  |    | Number of the page of the file (4 KiB), or of the block on its disk, that has another bit
 disk        | int64  |    | Disk of the array that has the copy, from 0
-copies      | int64  |    | Copies of the page on all disks; parity is none
-read        | string |    | What is read of it after the array was started: whole, rotten, an error, or no mount
+copies      | int64  |    | Blocks on all disks that are alike, of data its copies; parity is none
+read        | string |    | What is read after the array was started: whole, rotten, an error, or no mount
 read_left   | int64  |    | Rotten copies then
-found       | bool   |    | Whether a scrub finds it, of an array that nobody has read from; empty: no scrub
+found       | bool   |    | Whether a scrub finds it, of an array that nobody has read from; empty: none can be made
 scrubbed    | string |    | What is read after the scrub and another start
 scrub_left  | int64  |    | Rotten copies then
 repaired    | string |    | What is read after the repair and another start; empty: no repair beside the scrub

@@ -144,7 +144,7 @@ def faults(output: str) -> list[dict]:
 
 
 def rot(output: str) -> list[dict]:
-    """The rows of the table rot that engine rot wrote, one for each copy that rotted.
+    """The rows of the table rot that engine rot wrote, one for each copy or block that rotted.
 
     Raises ValueError for a line that is none, such as the rest of one that was cut off.
     """
@@ -152,6 +152,7 @@ def rot(output: str) -> list[dict]:
     for line in output.splitlines():
         told = json.loads(line)
         row = {key: told[key] for key in ("page", "disk", "copies", "read_left")}
+        row["kind"] = told.get("kind", "data")  # engines of before 2026-11-29 let nothing else rot
         row |= {key: told.get(key) for key in ("found", "scrub_left", "repair_left", "found_again")}
         rows.append(row | {key: _error(told[key]) if key in told else None for key in ("read", "scrubbed", "repaired")})
     return rows

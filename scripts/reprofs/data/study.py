@@ -12,6 +12,7 @@ from reprofs.data.columns import IDENTITY, TABLES, schema
 from reprofs.data.keys import OPERATION, SETTING
 from reprofs.errors import UserError
 from reprofs.files import SUMS, changed, read_json, read_sums, sha256
+from reprofs.plan.cell import CELL, PlannedTrial, taken_apart
 from reprofs.plan.plan import LabFacts, Plan, PlannedStack, PlannedWorkload, read_plan
 from reprofs.plan.study import PlannedStudy
 from reprofs.plan.workload import WORKERS, Phase
@@ -174,7 +175,15 @@ def load(folder: str | Path) -> Tables:
     noted = read_sums(folder / SUMS)
     digests = {name: noted[path.name] for name, path in paths.items()}
     plan, environment = read_plan(folder / "study.json"), read_json(folder / "environment.json")
+    # study.json has no trials, but what a study is about follows from them, too.
+    plan = plan.model_copy(update={"trials": [_planned(row) for row in frames["trials"].to_dict("records")]})
     return Tables(**frames, plan=plan, environment=environment, digests=digests)
+
+
+def _planned(row: dict) -> PlannedTrial:
+    """A trial as it was planned, without the digest of its job, which the table does not have."""
+    names = taken_apart({key: row[key] for key in (*CELL, "round", "seed", "order")})
+    return PlannedTrial.model_construct(id=row["trial"], job_sha256="", **names)
 
 
 def load_import(folder: str | Path) -> Tables:

@@ -13,7 +13,13 @@ ENDS = {
     "mended": "all copies on the disks are as they were written",
     "spread": "no copy and no parity is left that knows the bit, or no scrub finds it any more",
     "remains": "the copy is as it was, and a scrub finds it",
-    "not asked": "nothing scrubs this array",
+    "unseen": "it is no page of the file: what is read is whole, and no scrub finds it",
+    "not asked": "nothing scrubs this array, or not as long as it cannot be mounted",
+}
+KINDS = {
+    "data": "a page of the file",
+    "parity": "the parity of such pages",
+    "other": "any other block that is not zeros: metadata, the log, what the array keeps of itself",
 }
 
 
@@ -30,6 +36,9 @@ def _end(row: dict) -> str:
     left, found = (row["repair_left"], row["found_again"]) if repaired else (row["scrub_left"], row["found"])
     if not left:
         return "mended"
+    read = {row[key] for key in ("read", "scrubbed", "repaired") if pd.notna(row[key])}
+    if row["kind"] != "data" and not found and read == {"whole"}:
+        return "unseen"
     return "spread" if not found or left == row["copies"] > 1 else "remains"
 
 
@@ -39,5 +48,5 @@ def by_array(found: pd.DataFrame) -> pd.DataFrame:
     parts = [found.groupby(["stack", "label"], sort=False).size().rename("copies")]
     parts.append(pd.crosstab(keys, found["given"]).reindex(columns=list(READS), fill_value=0))
     parts.append(found["found"].astype("boolean").groupby(keys).sum(min_count=1).rename("found"))
-    parts.append(pd.crosstab(keys, found["end"]).reindex(columns=list(ENDS)[:3], fill_value=0))
+    parts.append(pd.crosstab(keys, found["end"]).reindex(columns=list(ENDS)[:4], fill_value=0))
     return pd.concat(parts, axis=1)

@@ -7,9 +7,10 @@ import pandas as pd
 from reprofs.report.words import listing, verb
 
 LEFT_OUT = (
-    "One block of data rots at a time, on a new array, and nothing is written meanwhile. Rotten parity and metadata,"
-    " and disks that fail as well, were not tried."
+    "One block rots at a time, on a new array, and nothing is written meanwhile."
+    " Disks that fail as well were not tried."
 )
+MENDED = "Scrub or repair mends it on {}."
 
 
 def kept(arrays: pd.DataFrame) -> list[str]:
@@ -27,13 +28,40 @@ def kept(arrays: pd.DataFrame) -> list[str]:
         told.append(f"{gives} a program the wrong bit without an error{f'; never {never}' if whole.any() else ''}.")
     for end, text in (
         ("spread", "Repair makes it permanent on {}: afterwards no copy has the bit that was written."),
-        ("mended", "Scrub or repair mends it on {}."),
+        ("mended", MENDED),
         ("remains", "Scrub finds it, and there is no copy to mend it from, on {}."),
     ):
         rows = arrays[arrays[end] > 0]
         told += [text.format(_where(rows, arrays))] if len(rows) else []
     unsaid = arrays[(arrays["copies"] - arrays["found"]).fillna(0) > 0]
     return told + ([f"The scrub reports nothing on {_where(unsaid, arrays)}."] if len(unsaid) else [])
+
+
+def of_parity(arrays: pd.DataFrame) -> list[str]:
+    """What becomes of rotten parity. arrays: `stats.rot.by_array` of that kind.
+
+    `Rotten parity changes nothing that is read. Scrub or repair mends it on ext4 (md-raid5).`
+    """
+    wrong, mended = arrays[arrays["whole"] < arrays["copies"]], arrays[arrays["mended"] > 0]
+    told = ["Rotten parity changes nothing that is read."] if len(arrays) and wrong.empty else []
+    told += [f"Rotten parity changes what is read on {_where(wrong, arrays)}."] if len(wrong) else []
+    told += [MENDED.format(_where(mended, arrays))] if len(mended) else []
+    unseen = arrays[arrays["unseen"] > 0]
+    return told + ([f"No scrub finds it on {_where(unseen, arrays)}."] if len(unseen) else [])
+
+
+def of_others(arrays: pd.DataFrame) -> list[str]:
+    """What becomes of rot in metadata and the like. arrays: `stats.rot.by_array` of that kind.
+
+    `In other blocks, such as metadata, it gives an error or no mount on btrfs (single).`
+    """
+    gives = {"rotten": "wrong content without an error", "error": "an error or no mount"}
+    told = [f"{text} on {_where(own, arrays)}" for key, text in gives.items() if len(own := arrays[arrays[key] > 0])]
+    told = [f"In other blocks, such as metadata, it gives {', '.join(told)}."] if told else []
+    for end, text in (("spread", "Repair makes it permanent on {}."), ("mended", MENDED)):
+        rows = arrays[arrays[end] > 0]
+        told += [text.format(_where(rows, arrays))] if len(rows) else []
+    return told
 
 
 def _where(rows: pd.DataFrame, arrays: pd.DataFrame) -> str:
