@@ -174,7 +174,8 @@ static void scrub_after_a_start(const char *key) {
 
 static void try_copy(uint64_t number, int c) {
     const struct copy *copy = &copies[number][c];
-    printf("{\"kind\":\"data\",\"page\":%llu,\"disk\":%d,\"copies\":%d", (unsigned long long)number, copy->disk, count_copies(number));
+    printf("{\"kind\":\"data\",\"page\":%llu,\"disk\":%d,\"copies\":%d", (unsigned long long)number, copy->disk,
+        count_copies(number));
     rot(copy);
     read_after_a_start(number, "read");
     printf(",\"read_left\":%d", count_rotten(number));

@@ -1,5 +1,5 @@
-/* All that is on the disks of an array before anything rots, to put it back, and what each block of 4 KiB is: content of
- * the file, the parity of such content, or anything else. */
+/* All that is on the disks of an array before anything rots, to put it back, and what each block of 4 KiB is: content
+ * of the file, the parity of such content, or anything else. */
 #ifndef REPROFS_ROT_DISKS_H
 #define REPROFS_ROT_DISKS_H
 
@@ -108,8 +108,8 @@ static void keep_disks(void) {
                 if (!blocks || !content) exit(broken("no memory for the %zu blocks of the disks", n_blocks));
                 memcpy(content, chunk + i, PAGE);
                 enum kind kind = is_content(content) ? DATA : OTHER;
-                blocks[n_blocks++] =
-                    (struct block){disk, middle_byte(content), kind, (at + (uint64_t)i) / PAGE, content};
+                blocks[n_blocks++] = (struct block){
+                    disk, middle_byte(content), kind, (at + (uint64_t)i) / PAGE, content};
             }
     for (size_t i = 0; i < n_blocks; i++)
         if (blocks[i].kind == OTHER && is_parity(&blocks[i])) blocks[i].kind = PARITY;
