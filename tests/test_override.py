@@ -47,6 +47,12 @@ def test_two_directories_take_the_place_of_file_systems(tmp_path):
     assert make_plan("quick", CATALOG).study.override is None
 
 
+def test_cells_that_a_study_has_for_the_lab_are_run_as_they_are():
+    plan = make_plan("known-causes", Catalog(), override("exact"))
+    assert {trial.lab for trial in plan.trials} == {"exact"} and {trial.round for trial in plan.trials} == {*range(1, 7)}
+    assert {trial.round for trial in make_plan("known-causes", Catalog(), override("host")).trials} == {*range(1, 31)}
+
+
 def test_clients_run_on_other_machines(tmp_path):
     change = override("mount", where=str(tmp_path), clients="node1,me@node2")
     plan = make_plan("quick", Catalog(), change)

@@ -123,6 +123,8 @@ def overridden(study: PlannedStudy, change: Override) -> PlannedStudy:
     if change.where:
         names = [place_name(path) for path in change.where]
         new |= {"filesystems": names, "stacks": ["single"], "profiles": [AS_FOUND]}
+    if change.lab and (given := [entry for entry in made.get("cells", []) if entry.get("labs") == [change.lab]]):
+        made["cells"] = given  # the study itself says what runs there
     own = {}
     for key, value in new.items():
         places = [made, *made.get("cells", [])]
