@@ -3,10 +3,12 @@
 import dataclasses
 import functools
 import re
+from types import SimpleNamespace
 
 import make
 import nbformat
 import numpy as np
+import pandas as pd
 import pytest
 import reprofs as package
 import run
@@ -312,3 +314,13 @@ def test_the_methods_have_the_figures_of_the_file():
     for one in own.times.operations:
         name = names.get(one.operation, one.operation)
         assert re.search(rf"^\| {name}(, {one.cache})? \| {one.ns:.2f} \(", text, re.MULTILINE), one
+
+
+def test_what_one_file_system_alone_did_is_in_no_ranking():
+    """A workload for Btrfs alone is left out beside one for two; in a study of one file system nothing is."""
+    place = {"lab": "exact@v2-0.5ns", "stack": "single", "profile": "ram", "scale": "smoke", "role": "contender"}
+    cells = [("metadata", "ext4"), ("metadata", "btrfs"), ("metadata+device1024", "btrfs")]
+    trials = pd.DataFrame([place | {"workload": workload, "label": label} for workload, label in cells])
+    assert totals.contested(SimpleNamespace(trials=trials), trials).workload.unique().tolist() == ["metadata"]
+    alone = trials[trials.label == "btrfs"]
+    assert len(totals.contested(SimpleNamespace(trials=alone), alone)) == 2

@@ -55,6 +55,17 @@ def ranked(study: Study) -> pd.DataFrame:
     return rows.assign(**milliseconds, where=where)
 
 
+def contested(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `ranked` of workloads that two contenders or more were planned for; all rows where none was.
+
+    What one file system alone was asked for, such as other sizes of its device, is in no ranking.
+    """
+    keys = [*SETTING, *Load._fields]
+    planned = study.trials[study.trials["role"] == "contender"].groupby(keys)["label"].nunique()
+    several = planned.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy() > 1
+    return rows[several] if several.any() else rows
+
+
 def variants(study: Study) -> pd.DataFrame:
     """Every variant that is not ranked against the contender of its own file system, one row a workload and setting.
 
