@@ -35,6 +35,8 @@ def test_what_a_kernel_changed():
     assert kernels.changed(f2fs[1:]) == "No kernel changes an operation significantly."
     assert kernels.changed(totals) == ""
     assert kernels.how_sure(found, 0.02).startswith("How sure: 3 repetitions; a change counts from 2 % on")
+    uneven = found.assign(n=[5, *[6] * (len(found) - 1)])
+    assert kernels.how_sure(uneven, 0.02).startswith("How sure: 5 to 6 repetitions;")
     assert "no noise floor" in kernels.how_sure(found.assign(n=1), 0.02)
 
 

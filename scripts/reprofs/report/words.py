@@ -17,6 +17,12 @@ WIDEST = 100  # an interval whose ends are farther apart says nothing
 UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
 
 
+def counts(numbers: Iterable[float], noun: str) -> str:
+    """`6 repetitions`, `5 to 6 repetitions`: of the least and the largest number; 0 without any."""
+    known = sorted({int(number) for number in numbers}) or [0]
+    return (f"{known[0]} to " if len(known) > 1 else "") + count(known[-1], noun)
+
+
 def listing(items: Iterable, last: str = "and", most: int | None = None) -> str:
     """`a`, `a and b`, `a, b and c`; `none` for nothing; beyond `most` items: `a, b and 3 others`."""
     found = list(items)

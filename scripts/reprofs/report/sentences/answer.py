@@ -10,7 +10,7 @@ from reprofs.data.keys import Load, Setting, distinct, select
 from reprofs.plan.cell import Cell, lab_parts, taken_apart
 from reprofs.plan.processor import Order
 from reprofs.report.marks import Marked, strong
-from reprofs.report.words import count, digits, first_upper, known, listing, longer, size, slower, time, verb
+from reprofs.report.words import count, counts, digits, first_upper, known, listing, longer, size, slower, time, verb
 from reprofs.stats import trust
 from reprofs.stats.cells import FLOOR
 from reprofs.stats.compare import FEW
@@ -97,7 +97,7 @@ def how_sure(study: Study, ranked: pd.DataFrame) -> list[str]:
     alike: dict[tuple[str, str], list[Setting]] = {}
     for setting in distinct(ranked, Setting):
         rows = select(ranked, setting)
-        told = _span(sorted(set(rows["n"].astype(int))), "repetition")
+        told = counts(rows["n"], "repetition")
         tests = int(select(study.results.cheapest, setting)["p"].notna().sum())
         told += (
             f", Holm-corrected over {tests} workload totals" if tests > 1 else "" if tests else "; nothing was tested"
@@ -180,12 +180,6 @@ def biased(order: Order, filesystems: Iterable[str]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:g} %"
-
-
-def _span(numbers: list[int], noun: str) -> str:
-    if len(numbers) < 2:
-        return count(numbers[0] if numbers else 0, noun)
-    return f"{numbers[0]} to {count(numbers[-1], noun)}"
 
 
 def setup(study: Study, ranked: pd.DataFrame) -> str:

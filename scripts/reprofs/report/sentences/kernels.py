@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from reprofs.report.marks import Marked, code, joined, strong
-from reprofs.report.words import MINUS, count, digits, listing, longer, slower, time, verb
+from reprofs.report.words import MINUS, count, counts, digits, listing, longer, slower, time, verb
 from reprofs.stats import profiles
 from reprofs.stats.compare import TOTAL
 from reprofs.stats.profiles import STATE
@@ -49,10 +49,9 @@ def how_sure(found: pd.DataFrame, margin: float) -> str:
     `How sure: 3 repetitions; a change counts from 2 % on, above the noise floor, Holm-corrected over each kernel's
     operations.`
     """
-    rounds = int(found["n"].min())
-    if rounds < 2:
+    if found["n"].min() < 2:
         return "How sure: one repetition has no noise floor, so that no change is significant."
-    first = f"How sure: {count(rounds, 'repetition')}; a change counts from {100 * margin:g} % on"
+    first = f"How sure: {counts(found['n'].dropna(), 'repetition')}; a change counts from {100 * margin:g} % on"
     return f"{first}, above the noise floor, Holm-corrected over the operations of each kernel."
 
 
