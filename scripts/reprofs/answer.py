@@ -48,7 +48,7 @@ Say = Callable[[str], None]
 # Those of the study `applications`; one disk of each kind, of which the drives with capacitors flush at once.
 FILESYSTEMS = ("ext4", "xfs", "btrfs", "f2fs")
 DEVICES = ("hdd-7200", "ssd-sata", "ssd-nvme-plp")
-ROUNDS = 2  # decide most of what six do (docs/methods/workloads.md)
+ROUNDS = 2  # decide most of what six do (docs/your-program.md)
 CALLS = 1_000_000  # that a trial can replay in its time
 LOOKS = frozenset(("enter", "close", "stat", "fstat", "access", "readlink", "statfs"))  # what any shell does
 SEED = 20261128
