@@ -21,6 +21,8 @@ from reprofs.data import tables
 from reprofs.data.columns import dictionary
 from reprofs.errors import UserError
 from reprofs.files import SUMS, write_sums
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.filesystem import Filesystem
 from reprofs.stats import results
 
 render = Late("reprofs.report.render")
@@ -61,6 +63,16 @@ def test_by_folder(project, monkeypatch):
     study = package.open("data/tables/quick")  # as everything that is named, below the checkout
     assert study.digests == package.open("quick").digests == package.open(str(project / "data/tables/quick")).digests
     assert study.folder == project / "data/tables/quick-results"
+
+
+def test_the_plan_has_its_trials_and_each_base_before_its_variants(project, monkeypatch):
+    """A study asks by its trials for more than who is fastest; options are compared with the first variant of a file."""
+    monkeypatch.chdir(project)
+    study = package.open("large")
+    assert [trial.id for trial in study.plan.trials] == list(study.trials["trial"])
+    assert {trial.label for trial in study.plan.trials} >= {"xfs+default"}
+    for name, filesystem in study.plan.filesystems.items():
+        assert list(filesystem.variants) == list(Catalog().get(Filesystem, name).variants)
 
 
 def test_an_unknown_name_is_told_with_the_known_ones(project, monkeypatch, tmp_path):

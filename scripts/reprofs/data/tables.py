@@ -75,7 +75,7 @@ def build(plan: Path, raw: Path, output: Path, batch: int = BATCH) -> None:
         notes = _write_tables(partial, source.batches(batch))
         notes.guests.check(raw)
         study = {key: value for key, value in content.as_json().items() if key != "trials"}
-        _write_json(partial / "study.json", study)
+        _write_json(partial / "study.json", study, in_order=True)  # a file system's first variant is its base
         environment = notes.environment() | {"set_aside": len(list((raw / SET_ASIDE).glob("*.json")))}
         if taken := store.origins(raw, [trial.id for trial in content.trials]):
             environment["taken"] = taken
@@ -225,8 +225,8 @@ class _File:
             self._file.write_table(whole, row_group_size=max(len(whole), 1))
 
 
-def _write_json(path: Path, value: dict) -> None:
-    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+def _write_json(path: Path, value: dict, in_order: bool = False) -> None:
+    path.write_text(json.dumps(value, indent=1, sort_keys=not in_order, ensure_ascii=False) + "\n")
 
 
 def _csv(rows: list[dict]) -> str:
