@@ -532,6 +532,18 @@ def test_sequences_of_two_calls_are_taken_evenly():
         two.words("engine states {sequences:seq-2/create%{steps}}", "smoke", 1, "here")
 
 
+@pytest.mark.parametrize("system", ["xfs", pytest.param("ext4+no-lazy-init", marks=pytest.mark.wide)])
+def test_sync_sends_no_flush_on_xfs_where_its_log_is_clean(visit, system):
+    """Two calls in one tick of the file's times; fsync in the place of sync flushes."""
+    first = "truncate foo 4096;fdatasync foo;write foo 0 4096;"
+    synced, *found = visit(system, first + "sync")
+    flushed, *none = visit(system, first + "fsync foo")
+    assert not none and flushed["flushes"] > 1
+    kinds = {(row["kind"], row["broken"], row["after"]) for row in found}
+    assert kinds == ({("damaged", True, True)} if system == "xfs" else set())
+    assert (synced["flushes"] == 1) == (system == "xfs")
+
+
 @pytest.mark.wide
 def test_a_finding_is_repeated_by_its_number(visit, tmp_path):
     rows = visit("exfat+clusters-4k", "write foo 8192 4096;fsync foo")
