@@ -43,6 +43,8 @@ def test_rows_have_names_of_errors_and_empty_cells():
         (REPAIRED | {"copies": 2, "repair_left": 2, "found_again": True}, "spread"),  # a checksum knows, and no copy
         (SCRUBBED | {"kind": "other", "read": "whole", "found": False, "scrubbed": "whole"}, "unseen"),
         (SCRUBBED | {"kind": "other", "read": "whole", "found": False}, "spread"),  # it is read after the scrub
+        # The repair made the other copy rotten, too, though no file shows it.
+        (REPAIRED | {"kind": "other", "read": "whole", "scrubbed": "whole", "repaired": "whole"}, "spread"),
     ],
 )
 def test_how_a_case_ends(told, end):

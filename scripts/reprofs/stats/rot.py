@@ -37,7 +37,7 @@ def _end(row: dict) -> str:
     if not left:
         return "mended"
     read = {row[key] for key in ("read", "scrubbed", "repaired") if pd.notna(row[key])}
-    if row["kind"] != "data" and not found and read == {"whole"}:
+    if row["kind"] != "data" and not row["found"] and read == {"whole"}:
         return "unseen"
     return "spread" if not found or left == row["copies"] > 1 else "remains"
 

@@ -69,6 +69,7 @@ def _where(rows: pd.DataFrame, arrays: pd.DataFrame) -> str:
     told = []
     for label, own in rows.groupby(level="label", sort=False):
         every = len(arrays.xs(label, level="label"))
-        many = f"all {every} stacks" if len(own) == every else f"{len(own)} of {every} stacks"
+        all_of_them = "both stacks" if every == 2 else f"all {every} stacks"
+        many = all_of_them if len(own) == every else f"{len(own)} of {every} stacks"
         told.append(f"{label} ({many if len(own) > 1 else own.index.unique('stack')[0]})")
     return listing(told)
