@@ -15,13 +15,14 @@ from reprofs.data.rows import label as label_of
 from reprofs.errors import UserError
 from reprofs.labs import get_lab
 from reprofs.plan.device import Device, Plain
+from reprofs.plan.phase import Phase
 from reprofs.plan.plan import Plan, PlannedWorkload
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Claim, Published, Regime, Size, Value
 from reprofs.plan.read import validate
 from reprofs.plan.study import PlannedStudy
 from reprofs.plan.study import Study as StudyFile
-from reprofs.plan.workload import Phase, Scale
+from reprofs.plan.workload import Scale
 from reprofs.report.sentences import published as sentences
 from reprofs.report.words import DASH
 from reprofs.stats.cells import processors

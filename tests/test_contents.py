@@ -12,12 +12,12 @@ from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.device import Device
 from reprofs.plan.disk import ACCESSES
 from reprofs.plan.network import EXCHANGES
+from reprofs.plan.phase import Crash, Outage
 from reprofs.plan.plan import Plan, write_plan
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
 from reprofs.plan.recording import Recording
 from reprofs.plan.study import Factor, Profiled
-from reprofs.plan.workload import Crash, Outage
 from reprofs.report import contents
 from reprofs.report.contents import CONTENTS
 from reprofs.stats import series

@@ -31,7 +31,12 @@ def test_a_prediction_is_right_wrong_undecided_or_not_measured():
     np.testing.assert_allclose(found["off"][:2], [1.2 / 1.5, 0.8 / 1.1])
     assert labs.predicted(found, "host") == (
         "Of 3 predicted effects host shows 1 in the predicted direction and 1 in the opposite; 1 stay undecided. Right:"
-        " 33 % (1 to 91 %) of all."
+        " 50 % (1 to 99 %) of those that it decides. 0 of 3 have the predicted size within its interval."
+    )
+    found = effects.judged(predicted, other, {("ext4", "b")})
+    assert list(found["outcome"]) == ["same", "not made", "inconclusive", "not measured"]
+    assert labs.predicted(found, "host").endswith(
+        " 1 effect cannot be judged: mkfs of host makes ext4+b like the base."
     )
     assert labs.predicted(found[3:], "host") == "None of 1 predicted effect is measured in host yet."
     assert effects.share(12, 12)[1] == pytest.approx(0.735, abs=0.001)

@@ -28,6 +28,9 @@ NFS = cell("nfs-xfs", variant="v4.2-sync@lan-1g", workload="history+clients3")
 GLUSTER = cell("gluster", variant="replica-3", stack="servers", workload="history+clients3")
 
 
+POWER = ("kill -9", "netns pids s3 | grep", " sh cut ", "umount ", " sh restore ", "mount -t xfs ", "glusterd")
+
+
 def lost(trial: dict) -> list[str]:
     """The lines of the script that runs beside the phase."""
     (found,) = (
@@ -134,6 +137,17 @@ def test_what_is_lost_follows_from_the_seed():
     assert "ip link set vs1 down" in lost(changed(NFS, workload="history+clients3+cable"))
 
 
+def test_a_server_loses_its_power_when_nothing_of_it_runs_any_more():
+    """What it would still acknowledge, or write, after its disk has lost its cache."""
+    power = lost(changed(GLUSTER, workload="history+clients3+power", profile="ssd-nvme"))
+    at = [next(k for k, line in enumerate(power) if word in line) for word in POWER]
+    assert at == sorted(at), "killed, gone, cut, unmounted; restored, mounted, started"
+    assert "/sys/block/modeldisk2/supply" in power[at[2]] and "/sys/block/modeldisk2/supply" in power[at[4]]
+    nfs = lost(changed(NFS, workload="history+clients3+power", profile="ssd-nvme", stack="servers"))
+    at = [next(k for k, line in enumerate(nfs) if word in line) for word in ("rpc.nfsd 0", " sh cut ", "umount ")]
+    assert at == sorted(at) and "/sys/block/modeldisk0/supply" in nfs[at[1]], "its only server has the first disk"
+
+
 @pytest.mark.parametrize("what", ["", "+pair", "+split", "+cable", "+stop", "+kill"])
 def test_the_plan_knows_the_job_of_each_schedule(what):
     """The plan writes a job once, with a mark for the seed: with a number in its place it is the job of the trial."""
@@ -228,6 +242,13 @@ def test_on_one_host_all_calls_have_an_order(recorded):
 def test_the_weaker_model_of_nfs_is_seen(recorded):
     """The positive control: NFS keeps what it declares, and is not taken for a file system that keeps more."""
     assert judged(recorded(NFS)) == {"posix": False, "close-to-open": True, "none": True}
+
+
+@pytest.mark.parametrize(("variant", "keeps"), [("v4.2-sync@lan-1g", True), ("v4.2-async@lan-1g", False)])
+def test_a_server_without_power_keeps_what_was_on_its_disk(recorded, variant, keeps):
+    """The positive control: who answers before the data are on the disk loses what clients have flushed."""
+    trial = changed(NFS, variant=variant, stack="servers", profile="ssd-nvme", workload="history+clients3+power")
+    assert judged(recorded(trial))["close-to-open"] is keeps
 
 
 @pytest.mark.soak

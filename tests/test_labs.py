@@ -849,6 +849,14 @@ def test_the_time_left_is_not_told_by_the_first_trial_which_boots_the_guest(tmp_
     assert lines[5] == "trial 6 of 60: elapsed 0:38, about 1:48 left"
 
 
+def test_the_time_left_is_told_by_the_last_trials(tmp_path, monkeypatch):
+    """Those before were taken from the store: half a second each."""
+    lines = progress_lines(
+        tmp_path, monkeypatch, 0, [number / 2 for number in range(30)] + [15 * k for k in range(2, 22)]
+    )
+    assert lines[-1] == "trial 50 of 60: elapsed 5:15, about 2:30 left"
+
+
 def test_a_run_that_is_taken_up_counts_the_trials_that_were_there(tmp_path, monkeypatch):
     lines = progress_lines(tmp_path, monkeypatch, 40, [3, 6, 9, 12, 15], at_most=True)
     assert lines[0] == "trial 41 of at most 60: elapsed 0:03"

@@ -40,6 +40,11 @@ REFUSED = {
         "file system zfs needs the guest zfs, but workload iozone the guest iozone: choose another file system. Or "
         "add the packages of iozone to zfs in envs/guest.yaml, and run `reprofs lock zfs`.",
     ),
+    "what_is_timed_is_there": (
+        cell(workload="scrub"),
+        "workload scrub times a scrub, but workflow/filesystems/ext4.yaml has no key scrub: choose another file"
+        " system.",
+    ),
     "only_what_was_made_is_made_anew": (
         cell("here", lab="mount", workload="pulls"),
         "workload pulls makes the file system anew, but file system here in lab mount has no device of its own: choose"
@@ -147,6 +152,11 @@ REFUSED = {
         cell("nfs-ext4", **LOST),
         "workload server-lost kills a server in phase server-killed, but file system nfs-ext4 has no key outage to"
         " restore it: choose another file system or add the key.",
+    ),
+    "a_server_without_power_has_a_modelled_disk": (
+        cell("gluster", variant="replica-3", stack="servers", workload="history+clients3+power"),
+        "workload history+clients3+power cuts the power of a server in phase history, but device model ssd in lab"
+        " exact@v2-0.5ns has no power to cut: choose one with backing: model, such as ssd-nvme, and the lab exact.",
     ),
     "threads_of_the_kernel_do_not_stop": (
         cell("nfs-xfs", workload="history+clients3+stop"),

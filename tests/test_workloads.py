@@ -23,13 +23,13 @@ NAMES = [
 ]
 
 
-def cell(workload: str, filesystem: str = "", scale: str = "smoke") -> Trial:
+def cell(workload: str, filesystem: str = "", scale: str = "smoke", stack: str = "single") -> Trial:
     """A trial, on disks that can lose their power if it cuts it, or show what a cut may leave."""
     phases = CATALOG.get(Workload, workload).phases if workload in NAMES else []
     cuts, visits = any(phase.crash for phase in phases), any(phase.on_crash_disk for phase in phases)
-    filesystem = filesystem or ("btrfs" if workload == "snapshots" else "ext4")  # which has none
+    filesystem = filesystem or ("btrfs" if workload in ("scrub", "snapshots") else "ext4")  # which has neither
     profile = "crash" if visits else "hdd-7200" if cuts else "ssd"
-    return helpers.cell(filesystem, workload=workload, scale=scale, profile=profile)
+    return helpers.cell(filesystem, workload=workload, scale=scale, profile=profile, stack=stack)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,6 +111,24 @@ def test_the_end_of_a_deleted_snapshot_is_looked_for_every_5_ms(tmp_path):
     said = log.read_text().splitlines()
     assert said[0] == f"-q subvolume delete -c {tmp_path}/snapshot"
     assert said[1:] == [f"subvolume list -d {tmp_path}", "sleep 0.005"] * 3 + [f"subvolume list -d {tmp_path}"]
+
+
+def test_a_mount_and_a_check_begin_unmounted_and_with_cold_caches():
+    """The key upkeep: the file system's own commands are what is timed, and it is mounted again afterwards."""
+    steps = rendered(cell("mount-and-check", "xfs")).text().splitlines()
+    kinds = [line.split("\t")[0] if "stage=" not in line else line.split("stage=")[1].split("\t")[0] for line in steps]
+    at = {
+        name: next(k for k, line in enumerate(steps) if f"phase\tname={name}\t" in line) for name in ("mount", "check")
+    }
+    for place in at.values():
+        assert kinds[place - 3 : place] == ["unmount", "drop", "rest"]
+    assert "\targ=mount\targ=-t\targ=xfs\t" in steps[at["mount"]] and "\tcwd=/\t" in steps[at["mount"]]
+    assert kinds[at["mount"] + 1] == "mounted", "the phase has mounted it"
+    assert steps[at["check"]].endswith("\targ=xfs_repair\targ=-n\targ=/dev/nullb0")
+    assert "sync=" not in steps[at["check"]] and "space=" not in steps[at["check"]], "nothing is mounted there"
+    assert kinds[at["check"] + 1 : at["check"] + 3] == ["mount", "mounted"]
+    array = rendered(cell("scrub", "ext4", stack="md-raid1")).text()
+    assert "/md/sync_action" in next(line for line in array.splitlines() if "name=scrub" in line), "of the array"
 
 
 def test_no_phase_is_measured_in_steps_of_its_own_waiting():

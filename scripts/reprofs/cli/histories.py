@@ -21,7 +21,8 @@ def _history(arguments) -> None:
     from reprofs import files
     from reprofs.data import outputs
     from reprofs.plan.filesystem import Filesystem
-    from reprofs.plan.workload import Phase, resolve
+    from reprofs.plan.phase import Phase
+    from reprofs.plan.workload import resolve
     from reprofs.stats import coherence
 
     catalog, record = catalog_of(arguments), files.read_json(arguments.record)

@@ -10,7 +10,7 @@ import re
 
 from reprofs.data.reader import phases_of
 from reprofs.importers import Malformed, fio, iozone
-from reprofs.plan.workload import Phase
+from reprofs.plan.phase import Phase
 from reprofs.records.protocol import RECOVERY
 
 FINAL = 1000  # the number of the first client who reads through a new mount, in the end

@@ -22,8 +22,8 @@ from reprofs.data.latency import Histograms
 from reprofs.data.outputs import commands_of
 from reprofs.data.reader import phases_of, record_schema, text_of
 from reprofs.plan.cell import Cell, PlannedTrial, joined
+from reprofs.plan.phase import VISITS, Phase
 from reprofs.plan.plan import Plan, PlannedStack
-from reprofs.plan.workload import VISITS, Phase
 
 # Of a phase: the column device_reads is the key reads in the object device. `_parts` makes the object whole.
 _OBJECTS = ("device", "cold", "latency", "whole")

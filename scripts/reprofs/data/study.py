@@ -13,9 +13,10 @@ from reprofs.data.keys import OPERATION, SETTING
 from reprofs.errors import UserError
 from reprofs.files import SUMS, changed, read_json, read_sums, sha256
 from reprofs.plan.cell import CELL, PlannedTrial, taken_apart
+from reprofs.plan.phase import Phase
 from reprofs.plan.plan import LabFacts, Plan, PlannedStack, PlannedWorkload, read_plan
 from reprofs.plan.study import PlannedStudy
-from reprofs.plan.workload import WORKERS, Phase
+from reprofs.plan.workload import WORKERS
 from reprofs.project import place
 from reprofs.records.protocol import RECOVERY
 

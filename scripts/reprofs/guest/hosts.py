@@ -119,6 +119,11 @@ def killed(name: str) -> list[str]:
     return ["sh", "-c", f"ip netns pids {name} | xargs -r kill -9"]
 
 
+def gone(name: str) -> list[str]:
+    """The command that waits until no process of a node is left, and with it no open file."""
+    return ["sh", "-c", f"while ip netns pids {name} | grep -q .; do sleep 0.01; done"]
+
+
 def link(name: str, state: str) -> list[str]:
     """The command that sets the link of a node up or down."""
     return ["ip", "link", "set", f"v{name}", state]

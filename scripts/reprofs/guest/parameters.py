@@ -27,7 +27,7 @@ def check(workload: Modified, scale: str) -> None:
         if missing:
             raise FileError(f"{where}: the parameter {missing[0]} is missing, which the engine needs: add it.")
     for phase in workload.phases:
-        if phase.run and workload.scale(scale).count(phase.items) is None:
+        if not phase.operation and workload.scale(scale).count(phase.items) is None:
             raise FileError(
                 f"{where}: phase {phase.name}: items is {cut(phase.items, 80)}: name a whole-number parameter "
                 "of the scale, or a product of such."

@@ -180,6 +180,15 @@ class Promises(Part):
         return [name for name in ("fsync", "folder", "sync", "rename") if getattr(self, name)]
 
 
+class Power(Part):
+    """What the disk of the last server needs when its power is cut and comes back; nothing if no server mounts it."""
+
+    lost: list[Line] = Field([], description="When it is off and the daemons have ended: what was mounted is unmounted")
+    back: list[Line] = Field(
+        [], description="When it is on, before the daemons are started: it is mounted and recovers"
+    )
+
+
 class Comeback(Part):
     """How the last server is lost and comes back in a phase with an outage, while the clients go on."""
 
@@ -187,6 +196,7 @@ class Comeback(Part):
         [], description="Ends its daemons. Without this key every process of the host gets SIGKILL"
     )
     back: Annotated[list[HostLine], Field(min_length=1)] = Field(description="Starts them again")
+    power: Power | None = Field(None, description="With it the power of the server's disk can be cut, too")
     healed: list[HostLine] = Field(
         [], description="Waits until all copies are there again, after a link was cut, too; empty where nothing heals"
     )
@@ -296,6 +306,8 @@ class Filesystem(PlannedFilesystem, Descriptor):
         lines = {key: getattr(self, key) for key in ("make", "mount", "inspect", "unmount")}
         if self.outage:
             lines |= {f"outage.{key}": getattr(self.outage, key) for key in ("kill", "back", "healed")}
+            power = self.outage.power or Power()
+            lines |= {"outage.power.lost": power.lost, "outage.power.back": power.back}
         for key, own in lines.items():
             for line in own:
                 if isinstance(line, HostLine) and line.host not in known:

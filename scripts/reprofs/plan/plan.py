@@ -19,12 +19,13 @@ from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor, Memory, Part, wrong
+from reprofs.plan.phase import Phase
 from reprofs.plan.processor import Processor
 from reprofs.plan.published import Published
 from reprofs.plan.recording import Recording
 from reprofs.plan.stack import PlannedStack
 from reprofs.plan.study import Factor, PlannedStudy, Rounds, Verdict
-from reprofs.plan.workload import Phase, Scale
+from reprofs.plan.workload import Scale
 
 
 class LabFacts(Part):

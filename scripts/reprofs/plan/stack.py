@@ -29,6 +29,9 @@ _DATA = {
 }
 
 
+EACH = ("{disks}", "{mapped}")  # as many devices as come from below
+
+
 class DiskCount(Part):
     default: Annotated[int, Field(ge=1, le=32)]
     least: Annotated[int, Field(ge=1, le=32)] = 1
@@ -49,7 +52,7 @@ class Readback(Part):
 
 
 class Fault(Part):
-    state: Literal["degraded", "rebuilding"]
+    state: Literal["degraded", "rebuilding", "snapshot"]
     run: list[Command]
     readback: list[Readback]
     rebuild: str = Field("", description="File that says idle once the spare is in sync")
@@ -119,6 +122,7 @@ class Placed:
         mirrors = " ".join(f"mirror {a} {b}" for a, b in zip(below[::2], below[1::2], strict=False))
         return {
             "disks": " ".join(below),
+            "mapped": " ".join(f"/dev/mapper/reprofs-{number}" for number in range(self.count)),
             "count": str(self.count),
             "others": " ".join(below[:-1]),
             "others_count": str(self.count - 1),
@@ -297,7 +301,7 @@ def _placed(spec: str, layers: list[Layer], incoming: int) -> tuple[list[Placed]
                 f"{layer.file}: data is {layer.data}, which leaves nothing with {incoming} disks: raise disks.least."
             )
         placed.append(Placed(layer, incoming))
-        incoming = sum(incoming if device == "{disks}" else 1 for device in layer.devices)
+        incoming = sum(incoming if device in EACH else 1 for device in layer.devices)
     return placed, share
 
 

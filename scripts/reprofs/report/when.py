@@ -14,8 +14,9 @@ from reprofs.data.keys import Setting
 from reprofs.plan import disk, network
 from reprofs.plan.cell import Cell
 from reprofs.plan.device import Solid
+from reprofs.plan.phase import Phase
 from reprofs.plan.plan import Plan
-from reprofs.plan.workload import COMPRESS, NO_AMOUNT, PULLS, WORKERS, Phase, without_room, without_size
+from reprofs.plan.workload import COMPRESS, NO_AMOUNT, PULLS, WORKERS, without_room, without_size
 
 Condition = Callable[[Plan], bool]
 ENOUGH_RUNS = 6  # times for a violin, numbers of runs for a smooth line

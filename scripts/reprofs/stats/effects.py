@@ -6,6 +6,8 @@ measured, by `register`, and never after.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 import scipy  # scipy.stats takes seconds to import, so scipy imports it on first use
@@ -13,13 +15,14 @@ import scipy  # scipy.stats takes seconds to import, so scipy imports it on firs
 from reprofs.errors import UserError
 from reprofs.files import write_text
 from reprofs.project import place
-from reprofs.stats import cells, compare
+from reprofs.stats import cells, compare, formats
 from reprofs.stats.study import Study
 
 FOLDER = "data/predictions"
 LEAST = 1.1  # as a ratio of times; smaller ones are not predicted
+Format = dict[str, frozenset[str]]
 KEYS = ["filesystem", "changed", "workload", "scale", "phase", "cache"]
-OUTCOMES = ["same", "contradicted", "inconclusive", "not measured"]
+OUTCOMES = ["same", "contradicted", "inconclusive", "not measured", "not made"]
 
 
 def measured(study: Study, lab: str) -> pd.DataFrame:
@@ -74,8 +77,25 @@ def read(name: str) -> pd.DataFrame:
     return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=[*KEYS, "n", "ratio", "low", "high"])
 
 
-def judged(predicted: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
-    """Each prediction beside what another lab shows. effects: `measured` of that lab.
+def unmade(study: Study, lab: str) -> set[tuple[str, str]]:
+    """(file system, variant) of changes that a lab's mkfs did not make: its format is there that of the first variant.
+
+    Elsewhere it differs, as with an option that is a default of one version of mkfs and not of another.
+    """
+    made: dict[str, dict[tuple[str, str], Format]] = {}
+    for _, one, own in formats.found(study):
+        made.setdefault(one.lab, {}).setdefault((one.filesystem, one.variant), own)
+
+    def alike(own: dict[tuple[str, str], Format], name: str, variant: str) -> bool:
+        first = next(iter(study.plan.filesystems[name].variants))
+        return own.get((name, first)) == own.get((name, variant))
+
+    others = [own for name, own in made.items() if name != lab]
+    return {key for key in made.get(lab, {}) if alike(made[lab], *key) and not all(alike(own, *key) for own in others)}
+
+
+def judged(predicted: pd.DataFrame, effects: pd.DataFrame, unmade: Collection[tuple[str, str]] = ()) -> pd.DataFrame:
+    """Each prediction beside what another lab shows. effects: `measured` of that lab; unmade: of `unmade`.
 
     Columns: those of the prediction, other_ratio, other_low, other_high (of that lab), off (other_ratio over ratio, of
     slower over faster by the prediction), and outcome, one of OUTCOMES: the other lab's 95 % interval decides.
@@ -85,8 +105,9 @@ def judged(predicted: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
     both = predicted.merge(other, on=KEYS, how="left")
     sign = np.sign(np.log(both["ratio"].astype(float)))
     shown = np.where(both["other_low"] > 1, 1, np.where(both["other_high"] < 1, -1, 0))
-    cases = [both["other_low"].isna(), shown == 0, shown == sign]
-    outcome = np.select(cases, ["not measured", "inconclusive", "same"], "contradicted")
+    other_mkfs = [key in unmade for key in zip(both["filesystem"], both["changed"], strict=True)]
+    cases = [both["other_low"].isna(), other_mkfs, shown == 0, shown == sign]
+    outcome = np.select(cases, ["not measured", "not made", "inconclusive", "same"], "contradicted")
     off = np.exp(sign * np.log((both["other_ratio"] / both["ratio"]).astype(float)))
     return both.assign(off=off, outcome=pd.Categorical(outcome, OUTCOMES))
 

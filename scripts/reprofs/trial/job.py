@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import functools
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from reprofs.errors import FileError, UserError
-from reprofs.guest import hosts, memory, steps
+from reprofs.guest import hosts, memory, shell, steps
 from reprofs.guest.steps import CLIENT, Barrier, Exec, Job, Mkdir, Phase, Step
 from reprofs.plan.cell import Trial
 from reprofs.plan.command import argv, fill
 from reprofs.plan.filesystem import HostLine
+from reprofs.plan.phase import Phase as PhaseKeys
 from reprofs.plan.stack import Commands
 from reprofs.plan.workload import TREE
-from reprofs.plan.workload import Phase as PhaseKeys
 from reprofs.records.protocol import (
     AGE_LIMIT_S,
     BASE,
@@ -33,6 +32,7 @@ from reprofs.records.protocol import (
     SETUP_LIMIT_S,
     WORK,
 )
+from reprofs.trial import upkeep
 from reprofs.trial.nodes import places
 from reprofs.trial.outages import around
 from reprofs.trial.setup import Setup
@@ -89,9 +89,8 @@ class _Writer:
         self.finish()
         self.teardown()
         if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
-            before = (
-                0 if Job(self.steps).modules() else before
-            )  # a module of ours, which comes with them, makes the disk
+            # A module of ours, which comes with them, makes the disk.
+            before = 0 if Job(self.steps).modules() else before
             self.steps[before:before] = self.setup.lab.program_steps()
         taken = self.lines("taken", self.filesystem.taken)
         alone = self.setup.engine_alone
@@ -248,12 +247,16 @@ class _Writer:
         if not self.setup.lab.provisions:
             self.steps.append(steps.Evict(root=WORK))
             return
+        self.emptied()
+        if self.filesystem.device:
+            self.mount()
+
+    def emptied(self) -> None:
+        """Empties all caches, for which a file system on a device is unmounted."""
         if self.filesystem.device:
             self.unmount()
         self.steps.append(steps.Drop())
         self.commands("cold", self.stack.cold)
-        if self.filesystem.device:
-            self.mount()
 
     def renew(self) -> None:
         """Makes the file system anew, on the same devices."""
@@ -304,6 +307,7 @@ class _Writer:
         # What makes the caches cold would else be read from the guest's image each time, and translated again by QEMU.
         between = [*self.lines("unmount", self.filesystem.unmount), *self.stack.cold]
         between += [*self.lines("mount", self.filesystem.mount), *(self.recovery if crashes else [])]
+        between += [words for key in upkeep.asked(setup) for words in upkeep.commands(key, setup, self.lines)]
         tools = setup.workload.tools + [Path(program).name for words in between for program in hosts.programs(words)]
         self.steps += [steps.Pin(tool=tool) for tool in (dict.fromkeys(tools) if setup.lab.provisions else [])]
         self.steps.append(steps.Settle())
@@ -351,14 +355,10 @@ class _Writer:
         operation, crash = phase.operation, phase.crash
         if phase.fresh:
             self.renew()
+        elif upkeep.unmounted(phase.upkeep):
+            self.emptied()
         elif phase.cache == "cold":
             self.cold()
-        if phase.run:
-            items = self.setup.scale.count(phase.items) or 1
-            words = self.words(phase.run, run) + remounting(phase, self.setup, self.lines, self.checks())
-            what = self.execute(words, items, phase.limit_s)
-        else:
-            what = {"operation": operation, "order": phase.order}
         before, after = around(phase, self.setup, list(self.at.hosts), self.seed, self.lines)
         together = [Barrier(host=self.at.apart)] if self.at.apart else []  # nobody does anything else during a phase
         self.rest()
@@ -367,17 +367,21 @@ class _Writer:
             Phase(
                 name=phase.name,
                 cache=phase.cache,
-                sync=self.syncs,
+                sync=[] if phase.upkeep == "check" else self.syncs,
                 clients=self.several,
                 power=self.supply if crash else [],
                 cut_ms=crash.after_ms if crash else None,
-                space=self.space,
+                space=None if phase.upkeep == "check" else self.space,
                 run=self.numbered(run),
                 tail=PARSED_BYTES if phase.parse or phase.visits else None,
-                **what,
+                **self.work(phase, run),
             )
         )
         self.steps += [*after, *together]
+        if phase.upkeep == "mount":
+            self.mounted()
+        elif upkeep.unmounted(phase.upkeep):
+            self.mount()
         copy = "tree" if operation in ("create", "rename") else phase.copies_to
         if crash:
             self.recover(phase.name, run)
@@ -392,10 +396,20 @@ class _Writer:
         if phase.check:
             self.check(phase.name, phase.check, run)
 
+    def work(self, phase: PhaseKeys, run: int) -> dict[str, Any]:
+        """What a phase does: an operation of the engine, or a command."""
+        if phase.operation:
+            return {"operation": phase.operation, "order": phase.order}
+        items = self.setup.scale.count(phase.items) or 1
+        if phase.upkeep:
+            words = shell.one_command(upkeep.commands(phase.upkeep, self.setup, self.lines))
+            return self.execute(words, items, phase.limit_s, "/")
+        words = self.words(phase.run or "", run) + remounting(phase, self.setup, self.lines, self.checks())
+        return self.execute(words, items, phase.limit_s)
+
     def checks(self) -> list[list[str]]:
         """The commands that check the unmounted file system."""
-        own = self.setup.variant.check
-        return self.stack.check or self.lines("check", self.filesystem.check if own is None else own)
+        return upkeep.commands("check", self.setup, self.lines)
 
     def rest(self) -> None:
         """Lets the kernel do what unmounting left, before a phase; an array that rebuilds is not given that time."""
@@ -414,9 +428,10 @@ class _Writer:
         self.steps.append(steps.Restore(power=self.supply))
         self.commands("assemble", self.stack.assemble)
         self.steps.append(steps.Drop())
-        lines = self.recovery
-        words = lines[0] if len(lines) == 1 else ["sh", "-e", "-c", "\n".join(map(shlex.join, lines))]
-        what = self.execute(words, 1, SETUP_LIMIT_S, "/") | {"run": self.numbered(run), "space": self.space}
+        what = self.execute(shell.one_command(self.recovery), 1, SETUP_LIMIT_S, "/") | {
+            "run": self.numbered(run),
+            "space": self.space,
+        }
         self.rest()
         self.steps.append(Phase(name=name + RECOVERY, cache="cold", sync=self.syncs, **what))
         self.mounted()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from reprofs.guest import hosts
 from reprofs.guest.steps import Step
-from reprofs.plan.workload import Outage, Phase
+from reprofs.plan.phase import Outage, Phase
 from reprofs.records.protocol import SETUP_LIMIT_S
 from reprofs.trial.setup import Setup
 
 Lines = list[list[str]]
+SERVER = ("server-killed", "server-power")  # outages in which the daemons of the last server end
 
 
 def around(
@@ -25,8 +27,14 @@ def around(
         return [], []
     healed = own.healed if own else []
     lost, back = lost_and_back(outage, names[: there.servers], names[there.servers :])
-    if own and outage.what == "server-killed":
+    if own and outage.what in SERVER:
         lost, back = lines("outage.kill", own.kill) or lost, lines("outage.back", own.back)
+    if own and own.power and outage.what == "server-power":
+        # Nothing answers any more when the power goes, and what would still be written then is lost.
+        supply = f"/sys/block/{Path(setup.paths[there.servers - 1]).name}/supply"
+        lost += [] if own.kill else [hosts.gone(names[there.servers - 1])]
+        lost += [_written("cut", supply), *lines("outage.power.lost", own.power.lost)]
+        back = [_written("restore", supply), *lines("outage.power.back", own.power.back), *back]
     parts = {"lost": lost, "back": back, "healed": lines("outage.healed", healed)}
     within = outage.within_s or 0
     limit = SETUP_LIMIT_S + outage.after_s + within + outage.for_s
@@ -38,15 +46,19 @@ def around(
 
 
 def lost_and_back(outage: Outage, servers: list[str], clients: list[str]) -> tuple[Lines, Lines]:
-    """The commands that lose nodes, and those that bring them back. server-killed: its loss only, since the file system
-    says how it is started. Which nodes, where several could be, the shell's variable seed says.
+    """The commands that lose nodes, and those that bring them back. Of a server (SERVER): its loss only, since the file
+    system says how it is started. Which nodes, where several could be, the shell's variable seed says.
     """
     last = servers[-1]
     if outage.what == "link-cut":
         return [hosts.link(last, "down")], [hosts.link(last, "up")]
     if outage.what == "server-stopped":
         return [hosts.signalled("STOP", servers)], [hosts.signalled("CONT", servers)]
-    if outage.what == "server-killed":
+    if outage.what in SERVER:
         return [hosts.killed(last)], []
     sides = hosts.pairs(servers, clients) if outage.what == "pair-cut" else hosts.splits(servers, clients)
     return [hosts.apart("cut", sides)], [hosts.apart("mend", sides)]
+
+
+def _written(text: str, path: str) -> list[str]:
+    return ["sh", "-c", 'echo "$1" > "$2"', "sh", text, path]

@@ -12,6 +12,7 @@ USUAL_LAB = f"exact@{PROCESSOR}"
 # The first trial boots the guest and saves its state, while others wait for it. So the time that is left is told by
 # those that ended after the first, once there are so many.
 AFTER_FIRST = 4
+RECENT = 20  # the last so many tell it: many may have been taken from the store before, in no time
 
 
 def start(records: list[Path], at_most: bool = False) -> None:
@@ -63,7 +64,8 @@ def line(record: dict, output: Path, seconds: float, origin: str = "") -> str:
 
 
 def remaining(ended: list[float], todo: int) -> float | None:
-    """Seconds that `todo` more trials will take, by the moments at which others ended; None with too few of these."""
+    """Seconds that `todo` more trials will take, by the moments at which the last ones ended; None with too few."""
     if len(ended) <= AFTER_FIRST:
         return None
-    return (ended[-1] - ended[0]) / (len(ended) - 1) * todo
+    recent = ended[-RECENT:]
+    return (recent[-1] - recent[0]) / (len(recent) - 1) * todo

@@ -19,6 +19,8 @@ from reprofs.plan.parts import MEMORY_MIB, Descriptor
 from reprofs.plan.stack import Layer
 from reprofs.plan.study import Study
 from reprofs.plan.workload import Workload
+from reprofs.trial import upkeep
+from reprofs.trial.outages import SERVER
 from reprofs.trial.setup import Setup
 
 Rule = Callable[[Setup], str]
@@ -101,6 +103,21 @@ def one_guest_has_all(setup: Setup) -> str:
         f"{one.rpartition(' ')[0]}. Or add the packages of {second} to {first} in envs/guest.yaml, and run "
         f"`reprofs lock {first}`."
     )
+
+
+@of(Workload)
+def what_is_timed_is_there(setup: Setup) -> str:
+    """The key upkeep of a phase."""
+    keys, filesystem = upkeep.asked(setup), setup.filesystem
+    if keys and not (setup.lab.provisions and filesystem.device and not filesystem.hosts):
+        return (
+            f"{_load(setup)} times the file system's own commands, but {_name(setup)} in lab {_lab(setup)} has no "
+            "device of its own: choose another file system or lab."
+        )
+    lacking = next((key for key in keys if not upkeep.commands(key, setup, lambda _, own: list(own))), None)
+    if not lacking:
+        return ""
+    return f"{_load(setup)} times a {lacking}, but {filesystem.file} has no key {lacking}: choose another file system."
 
 
 @of(Workload)
@@ -362,7 +379,7 @@ def only_hosts_lose_a_server(setup: Setup) -> str:
 @of(Filesystem)
 def a_killed_server_comes_back(setup: Setup) -> str:
     """The key outage."""
-    killed = (phase for phase in setup.workload.phases if phase.outage and phase.outage.what == "server-killed")
+    killed = (phase for phase in setup.workload.phases if phase.outage and phase.outage.what in SERVER)
     phase = next((phase.name for phase in killed), None)
     if not phase or setup.filesystem.outage:
         return ""
@@ -370,6 +387,26 @@ def a_killed_server_comes_back(setup: Setup) -> str:
         f"{_load(setup)} kills a server in phase {phase}, but file system {setup.filesystem.name} has no key "
         "outage to restore it: choose another file system or add the key."
     )
+
+
+@of(Device)
+def a_server_without_power_has_a_modelled_disk(setup: Setup) -> str:
+    """The keys backing and outage.power."""
+    lost = (phase for phase in setup.workload.phases if phase.outage and phase.outage.what == "server-power")
+    phase, own = next((phase.name for phase in lost), None), setup.filesystem.outage
+    if not phase:
+        return ""
+    begin = f"{_load(setup)} cuts the power of a server in phase {phase}"
+    if not (own and own.power):
+        return (
+            f"{begin}, but file system {setup.filesystem.name} has no key outage.power: choose another or add the key."
+        )
+    if not (setup.lab.models and setup.profile.drive):
+        return (
+            f"{begin}, but device model {setup.cell.profile} in lab {_lab(setup)} has no power to cut: choose one with "
+            "backing: model, such as ssd-nvme, and the lab exact."
+        )
+    return ""
 
 
 @of(Filesystem)

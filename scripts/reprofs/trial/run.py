@@ -25,7 +25,7 @@ from reprofs.records import identity, store
 from reprofs.records import raw as records
 from reprofs.records.protocol import PROTOCOL
 from reprofs.records.raw import measurement, parse_events, status
-from reprofs.trial import timeout
+from reprofs.trial import timeout, upkeep
 from reprofs.trial.job import render
 from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup, devices
@@ -76,6 +76,8 @@ def tools(setup: Setup) -> list[str]:
     lines = [*filesystem.make, *filesystem.mount, *filesystem.inspect, *filesystem.unmount]
     templates = [line if isinstance(line, str) else line.run or line.wait or "" for line in lines]
     templates += [*filesystem.recover, *filesystem.check]
+    scrubbed = "scrub" in upkeep.asked(setup)
+    templates += filesystem.scrub if scrubbed else []
     templates += [text for _, text in setup.workload.commands()]
     # The variant may say with what to mount.
     found = [
@@ -85,6 +87,7 @@ def tools(setup: Setup) -> list[str]:
     if stack := setup.commands:
         found += [words[0] for words in (*stack.build, *stack.cold, *stack.fault, *stack.assemble, *stack.teardown)]
         found += [words[0] for words, _ in (*stack.readback, *stack.faulted)]
+        found += [words[0] for words in stack.scrub if scrubbed]
     return sorted(set(found) - {"engine"})
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from reprofs.plan.workload import Phase, Scale
+from reprofs.plan.phase import Phase
+from reprofs.plan.workload import Scale
 from reprofs.trial.setup import Setup
 
 SLOWEST_BYTES = 50_000_000  # a second: half of what a single disk of 2010 sustains on its inner tracks

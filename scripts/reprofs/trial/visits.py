@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 
+from reprofs.plan.phase import Phase
 from reprofs.plan.stack import Commands
-from reprofs.plan.workload import Phase
 from reprofs.records.protocol import MOUNTPOINT
 from reprofs.trial.outages import Lines
 from reprofs.trial.setup import Setup

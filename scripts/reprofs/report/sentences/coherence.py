@@ -16,6 +16,7 @@ FAULTS = {
     "link-cut": "server cut off",
     "server-stopped": "server stopped",
     "server-killed": "server killed",
+    "server-power": "server without power",
 }
 MODELS = {"posix": "POSIX (as on one host)", "close-to-open": "close-to-open", "none": "none"}
 OPTIONS = ("lab", "filesystem", "variant", "stack", "profile", "workload", "scale", "round", "seed")

@@ -8,8 +8,12 @@ import pandas as pd
 
 from reprofs.report.words import count, listing, opening, percent, time, verb
 
-WHAT = {"server-killed": "a server was killed", "link-cut": "its link was cut"}
-STALLS = {"server-killed": "server killed", "link-cut": "link cut"}
+WHAT = {
+    "server-killed": "a server was killed",
+    "server-power": "a server lost its power",
+    "link-cut": "its link was cut",
+}
+STALLS = {"server-killed": "server killed", "server-power": "power lost", "link-cut": "link cut"}
 
 
 def whole(labels: Sequence[str], files: int, tests: int, test: str) -> str:

@@ -72,9 +72,10 @@ def predicted(found: pd.DataFrame, b: str) -> str:
     """How many predicted effects lab b shows. found: rows of `stats.effects.judged`.
 
     `Of 14 predicted effects host shows 11 in the predicted direction and 1 in the opposite; 2 stay undecided. Right:
-    79 % (49 to 95 %) of all.`
+    92 % (62 to 100 %) of those that it decides. 8 of 14 have the predicted size within its interval.`
     """
-    known_ = found[found["outcome"] != "not measured"]
+    unmade = found[found["outcome"] == "not made"]
+    known_ = found[~found["outcome"].isin(["not measured", "not made"])]
     right, wrong = (int((known_["outcome"] == name).sum()) for name in ("same", "contradicted"))
     if known_.empty:
         return f"None of {count(len(found), 'predicted effect')} is measured in {b} yet." if len(found) else ""
@@ -82,8 +83,15 @@ def predicted(found: pd.DataFrame, b: str) -> str:
         f"Of {count(len(known_), 'predicted effect')} {b} shows {right} in the predicted direction and {wrong} in the"
     )
     told += f" opposite; {len(known_) - right - wrong} stay undecided."
-    value, low, high = (f"{100 * end:.0f}" for end in effects.share(right, len(known_)))
-    return f"{told} Right: {value} % ({low} to {high} %) of all."
+    if right + wrong:
+        value, low, high = (f"{100 * end:.0f}" for end in effects.share(right, right + wrong))
+        told += f" Right: {value} % ({low} to {high} %) of those that it decides."
+    sized = int(known_["ratio"].between(known_["other_low"], known_["other_high"]).sum())
+    told += f" {sized} of {len(known_)} {verb(sized, 'has', 'have')} the predicted size within its interval."
+    if len(unmade):
+        names = sorted(set(unmade["filesystem"] + "+" + unmade["changed"].astype(str)))
+        told += f" {count(len(unmade), 'effect')} cannot be judged: mkfs of {b} makes {listing(names)} like the base."
+    return told
 
 
 def sure(repetitions: int, firm: int, same: int, real: bool = True) -> str:
