@@ -53,11 +53,10 @@ def test_a_change_is_compared_with_the_first_variant_and_written_before_a_real_l
     found = effects.measured(study, "exact")
     assert set(found["filesystem"]) == {"btrfs"} and set(found["changed"]) == {"zstd"}
     np.testing.assert_allclose(found["ratio"], 2 * 1.002, rtol=1e-4)
-    monkeypatch.setattr(effects, "place", lambda _: tmp_path / "predictions")
-    name = study.plan.study.name
-    assert effects.read(name).empty
-    assert effects.register(study) == f"data/predictions/{name}.csv"
-    assert len(effects.read(name)) == len(found)
+    monkeypatch.setattr(effects, "place", lambda path: tmp_path / path)
+    assert effects.read(study).empty
+    assert effects.register(study) == f"data/predictions/{study.plan.study.name}.csv"
+    assert len(effects.read(study)) == len(found)
     with pytest.raises(UserError, match="is written already"):
         effects.register(study)
     real = dataclasses.replace(study, phases=phases.assign(lab="host"))

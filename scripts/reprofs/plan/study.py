@@ -355,6 +355,14 @@ class PlannedStudy(Design, _Named):
         override = self.override and self.override.model_copy(update={"left_out": sentences})
         return self.model_copy(update={"override": override})
 
+    @property
+    def predictions(self) -> str:
+        """The file in which what its changes do was written down before a real machine was measured, if it was.
+
+        It has the name of the study itself, without what a run of it changed (as LAB=exact does).
+        """
+        return f"data/predictions/{self.name.partition('+')[0]}.csv"
+
 
 def study_of(name: str, catalog: Catalog) -> PlannedStudy:
     """The study NAME, or NAME@SCALE for a scale other than its file's. Raises UserError for an unknown name."""

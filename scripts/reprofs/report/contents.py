@@ -48,6 +48,7 @@ CONTENTS = (
     Topic("answer", "Which file system is fastest for each workload, and what would change that?", always),
     Topic("changes", "What changed against another run?", never, always),  # `make report BESIDE=`, which no plan says
     Topic("recorded", "Your workload: where does its time go, and why do file systems differ?", when.recorded, always),
+    Topic("effects", "Does a change do on a real machine what the exact lab predicts?", when.predicted, always),
     Topic("operations", "Which file system is fastest in each operation and over all, by how much?", when.contended),
     Topic("flushes", "How much of it is the drive's flush, and who is fastest on another drive?", when.flushing),
     Topic(

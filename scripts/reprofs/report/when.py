@@ -17,6 +17,7 @@ from reprofs.plan.device import Solid
 from reprofs.plan.phase import Phase
 from reprofs.plan.plan import Plan
 from reprofs.plan.workload import COMPRESS, NO_AMOUNT, PULLS, WORKERS, without_room, without_size
+from reprofs.project import place
 
 Condition = Callable[[Plan], bool]
 ENOUGH_RUNS = 6  # times for a violin, numbers of runs for a smooth line
@@ -179,7 +180,13 @@ def with_options(plan: Plan) -> bool:
 
 def on_options(plan: Plan) -> bool:
     """A study is on options: in a setting it has more than two variants of a file system, on average."""
-    return timed(plan) and any(len(labels) > 2 * len(systems) for labels, systems in _variants(plan))
+    many = any(len(labels) > 2 * len(systems) for labels, systems in _variants(plan))
+    return timed(plan) and many and not predicted(plan)
+
+
+def predicted(plan: Plan) -> bool:
+    """What the study's changes do was written down before a real machine was measured (`stats.effects`)."""
+    return place(plan.study.predictions).exists()
 
 
 def _variants(plan: Plan) -> list[tuple[set[str], set[str]]]:

@@ -18,7 +18,6 @@ from reprofs.project import place
 from reprofs.stats import cells, compare, formats
 from reprofs.stats.study import Study
 
-FOLDER = "data/predictions"
 LEAST = 1.1  # as a ratio of times; smaller ones are not predicted
 Format = dict[str, frozenset[str]]
 KEYS = ["filesystem", "changed", "workload", "scale", "phase", "cache"]
@@ -55,25 +54,21 @@ def register(study: Study) -> str:
 
     Raises UserError where the file is there, or a lab with a real clock has been measured already.
     """
-    file = place(FOLDER) / f"{own_name(study)}.csv"
+    name = study.plan.study.predictions
+    file = place(name)
     labs = sorted(study.phases["lab"].unique())
     if real := next((lab for lab in labs if not study.lab(lab).exact), None):
         raise UserError(f"Lab {real} is measured already, so nothing can be predicted of it: start a new study.")
     if file.exists():
-        raise UserError(f"{FOLDER}/{file.name} is written already: a prediction is made once. Start a new study.")
-    file.parent.mkdir(exist_ok=True)
+        raise UserError(f"{name} is written already: a prediction is made once. Start a new study.")
+    file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, predictions(measured(study, labs[0])).to_csv(index=False, float_format="%.6g"))
-    return f"{FOLDER}/{file.name}"
+    return name
 
 
-def own_name(study: Study) -> str:
-    """The name of a study's file, without what a run of it changed (as LAB=exact does)."""
-    return study.plan.study.name.partition("+")[0]
-
-
-def read(name: str) -> pd.DataFrame:
+def read(study: Study) -> pd.DataFrame:
     """The predictions of a study, as `register` wrote them; no rows where it has none."""
-    file = place(FOLDER) / f"{name}.csv"
+    file = place(study.plan.study.predictions)
     return pd.read_csv(file) if file.exists() else pd.DataFrame(columns=[*KEYS, "n", "ratio", "low", "high"])
 
 
