@@ -121,6 +121,12 @@ SAMPLES = {
 }
 
 
+def named(study: str) -> Plan:
+    """A plan of a study of this name."""
+    found = plan()
+    return found.model_copy(update={"study": found.study.model_copy(update={"name": study})})
+
+
 def plans() -> dict:
     """Part -> plans that have it, plans that do not."""
     return {
@@ -134,6 +140,7 @@ def plans() -> dict:
             [plan(stacks=["single", "md-raid5"]), plan(stacks=["md-raid5-rebuilding"])],
             [plan(), plan(stacks=["md-raid5"])],
         ),
+        "effects": ([named("known-causes"), named("known-causes+exact")], [plan(), named("unknown-causes")]),
         "options": ([plan(systems=["btrfs"])], [plan(systems=["ext4", "xfs"])]),  # btrfs has two variants
         "snapshots": ([phases("chmod", "snapshot", "chmod-kept", "read-snapshot", "delete-snapshot")], [plan()]),
         "age": ([workload(size="pulls")], [plan(), workload(fill=50), workload(pulls=10)]),

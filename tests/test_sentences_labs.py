@@ -124,11 +124,12 @@ def test_bias_certainty_and_pace():
         "Relative to the others and to host, in exact btrfs takes 16 % longer and xfs 11 % less time."
     )
     assert labs.biased(pd.Series({"btrfs": 1.0}), "exact", "host") == ""
-    assert labs.sure(6, 133, 131) == (
+    assert labs.sure([6, 6], 133, 131) == (
         "How sure: 6 repetitions in each lab, on one machine; of 133 pairs that differ in both after Holm's correction,"
         " 131 agree in direction."
     )
-    assert labs.sure(1, 0, 0, False) == (
+    assert labs.sure([6, 30], 133, 131).startswith("How sure: 6 and 30 repetitions, on one machine; of 133 pairs")
+    assert labs.sure([1, 1], 0, 0, False) == (
         "How sure: 1 repetition in each lab; after Holm's correction no pair differs in both."
     )
     row = SimpleNamespace(a="exact", b="host", pace=0.72, fastest=0.48, slowest=1.32)

@@ -12,11 +12,20 @@ FEW = 4  # features that are named
 
 
 def warned(study: Study, labs: Collection[str] = (), stacks: Collection[str] = ()) -> list[str]:
-    """The file systems that were not made alike, each with what differs: `xfs (rmapbt)`. labs, stacks: only there."""
+    """The file systems that were not made alike, each with what differs: `xfs (rmapbt)`. labs, stacks: only there.
+
+    Of many with the same difference the first is named: `ext4 and 6 like it (orphan_file)`.
+    """
     features: dict[str, list[str]] = {}
     for one in unlike(study.plan, found(study, labs, stacks)):
         features.setdefault(one.label, []).append(one.feature)
-    return [f"{label} ({listing(own, most=FEW)})" for label, own in features.items()]
+    alike: dict[str, list[str]] = {}
+    for label, own in features.items():
+        alike.setdefault(listing(own, most=FEW), []).append(label)
+    return [
+        f"{listing(labels) if len(labels) < FEW else f'{labels[0]} and {len(labels) - 1} like it'} ({own})"
+        for own, labels in alike.items()
+    ]
 
 
 def not_alike(names: Collection[str], where: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -94,13 +95,16 @@ def predicted(found: pd.DataFrame, b: str) -> str:
     return told
 
 
-def sure(repetitions: int, firm: int, same: int, real: bool = True) -> str:
-    """How sure the comparison of two labs is. firm, same: of `stats.labs.agreement`; real: one is a real machine.
+def sure(repetitions: Sequence[int], firm: int, same: int, real: bool = True) -> str:
+    """How sure the comparison of two labs is. repetitions: of each; firm, same: of `stats.labs.agreement`; real: one is
+    a real machine.
 
     `How sure: 6 repetitions in each lab, on one machine; of 133 pairs that differ in both after Holm's correction, 131
     agree in direction.`
     """
-    first = f"How sure: {count(repetitions, 'repetition')} in each lab{', on one machine' if real else ''}"
+    a, b = repetitions
+    first = "How sure: " + (f"{count(a, 'repetition')} in each lab" if a == b else f"{a} and {count(b, 'repetition')}")
+    first += ", on one machine" if real else ""
     if not firm:
         return f"{first}; after Holm's correction no pair differs in both."
     return f"{first}; of {count(firm, 'pair')} that differ in both after Holm's correction, {same} agree in direction."
