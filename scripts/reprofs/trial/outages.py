@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reprofs.guest import hosts
-from reprofs.guest.steps import Step
+from reprofs.guest.steps import Exec, Step
 from reprofs.plan.phase import Outage, Phase
 from reprofs.records.protocol import SETUP_LIMIT_S
 from reprofs.trial.setup import Setup
@@ -42,7 +42,9 @@ def around(
     # As a variable: a word of a command is quoted, but otherwise in the plan, which has no number yet.
     drawn = [f"export seed={seed}", hosts.later(within)] if within else []
     first, last = hosts.outage(f"outage {phase.name}", outage.after_s, outage.for_s, parts, limit, drawn)
-    return [first], [last]
+    # What was made before is on the disk: a client without its folder would see that it is gone, and nothing else.
+    before = [Exec(stage="sync", limit_s=SETUP_LIMIT_S, arg=["sync"])] if outage.what == "server-power" else []
+    return [*before, first], [last]
 
 
 def lost_and_back(outage: Outage, servers: list[str], clients: list[str]) -> tuple[Lines, Lines]:
