@@ -89,8 +89,9 @@ class _Writer:
         self.finish()
         self.teardown()
         if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
-            # A module of ours, which comes with them, makes the disk.
-            before = 0 if Job(self.steps).modules() else before
+            before = (
+                0 if Job(self.steps).modules() else before
+            )  # a module of ours, which comes with them, makes the disk
             self.steps[before:before] = self.setup.lab.program_steps()
         taken = self.lines("taken", self.filesystem.taken)
         alone = self.setup.engine_alone
@@ -353,12 +354,7 @@ class _Writer:
     def phase(self, phase: PhaseKeys, run: int) -> None:
         """Adds a measured phase, the recovery if its power is cut, and the verification of its content."""
         operation, crash = phase.operation, phase.crash
-        if phase.fresh:
-            self.renew()
-        elif upkeep.unmounted(phase.upkeep):
-            self.emptied()
-        elif phase.cache == "cold":
-            self.cold()
+        self.begin(phase)
         before, after = around(phase, self.setup, list(self.at.hosts), self.seed, self.lines)
         together = [Barrier(host=self.at.apart)] if self.at.apart else []  # nobody does anything else during a phase
         self.rest()
@@ -395,6 +391,15 @@ class _Writer:
             self.tree_there = not crash and operation != "remove"
         if phase.check:
             self.check(phase.name, phase.check, run)
+
+    def begin(self, phase: PhaseKeys) -> None:
+        """Makes the file system anew or the caches cold, as a phase asks."""
+        if phase.fresh:
+            self.renew()
+        elif upkeep.unmounted(phase.upkeep):
+            self.emptied()
+        elif phase.cache == "cold":
+            self.cold()
 
     def work(self, phase: PhaseKeys, run: int) -> dict[str, Any]:
         """What a phase does: an operation of the engine, or a command."""
