@@ -247,7 +247,8 @@ def test_the_weaker_model_of_nfs_is_seen(recorded):
 @pytest.mark.parametrize(("variant", "keeps"), [("v4.2-sync@lan-1g", True), ("v4.2-async@lan-1g", False)])
 def test_a_server_without_power_keeps_what_was_on_its_disk(recorded, variant, keeps):
     """The positive control: who answers before the data are on the disk loses what clients have flushed."""
-    trial = changed(NFS, variant=variant, stack="servers", profile="ssd-nvme", workload="history+clients3+power")
+    keys = {"stack": "servers", "profile": "ssd-nvme", "workload": "history+clients3+power"}
+    trial = cell("nfs-xfs", variant=variant, **keys)
     assert judged(recorded(trial))["close-to-open"] is keeps
 
 

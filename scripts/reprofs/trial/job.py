@@ -89,9 +89,7 @@ class _Writer:
         self.finish()
         self.teardown()
         if Job(self.steps).programs():  # which may be others in trials that begin alike, and go on from one saved state
-            before = (
-                0 if Job(self.steps).modules() else before
-            )  # a module of ours, which comes with them, makes the disk
+            before = 0 if Job(self.steps).modules() else before  # a module comes with them, and makes the disk
             self.steps[before:before] = self.setup.lab.program_steps()
         taken = self.lines("taken", self.filesystem.taken)
         alone = self.setup.engine_alone
