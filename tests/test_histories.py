@@ -231,7 +231,7 @@ def judged(record: dict) -> dict[str, bool]:
     record = outputs.parsed(json.loads(json.dumps(record)), planned)
     (phase,) = record["measurement"]["phases"]
     rows = pd.DataFrame(outputs.calls(record, phase))
-    assert set(rows["client"]) == {0, 1, 2, 1000, 1001, 1002} and len(rows) > 150
+    assert set(rows["client"]) == {0, 1, 2, 1000, 1001, 1002} and len(rows) > 100
     return {model: judge(events(rows), model).holds for model in MODELS}
 
 
