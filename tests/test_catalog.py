@@ -54,6 +54,11 @@ def refusal(descriptor: Filesystem, load: Workload, lab: str) -> str:
         return f"needs the guest {descriptor.guest}, but workload .* the guest"
     if any(phase.fresh for phase in load.phases) and (lab == "mount" or not descriptor.device or descriptor.hosts):
         return "makes the file system anew, but"
+    if (keys := [phase.upkeep for phase in load.phases if phase.upkeep]) and not descriptor.unavailable:
+        if lab == "mount" or not descriptor.device or descriptor.hosts:
+            return "times the file system's own commands, but .* has no device of its own"
+        if not all(getattr(descriptor, key) for key in keys):
+            return "times a (check|scrub), but .* has no key"
     if any(phase.outage for phase in load.phases) and not descriptor.outage:
         return r"but file system .* has (none|no key outage)"
     return ""

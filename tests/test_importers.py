@@ -788,3 +788,9 @@ def test_lines_of_json_places():
     assert importers.json_line('{"a":\n 1,\n"a" :\n\t2}', ("a",)) == 4  # of two the last one, as when it is read
     assert importers.json_line("\n[]", (0,)) == importers.json_line('\n"s"', ("a",)) == 2
     assert importers.json_path(("a", 1, "b c")) == "$.a[1]['b c']"
+
+
+def test_elbencho_without_its_command_is_read(load):
+    """A line that ends behind COMMAND LINE: it tells neither caching nor the size of requests."""
+    text = re.sub(r"(COMMAND LINE *:).*", r"\1", (FIXTURES / "elbencho.txt").read_text())
+    assert "COMMAND LINE" in text and load("elbencho", text=text)[0]["workload"].eq("").all()

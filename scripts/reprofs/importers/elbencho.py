@@ -147,7 +147,7 @@ def _table(result: Result, source: Source) -> None:
     cut = not source.text.endswith("\n")
     for at, line in enumerate(source.rows, 1):
         if found := re.match(r"COMMAND LINE\s*:\s*(.*)|.*?((?<!\w)elbencho\s+-.*)", line):
-            common = _command(found[1] or found[2])
+            common = _command(found[1] or found[2] or "")
         elif line.startswith("ISO Date,Label,Phase"):
             result.find("live", "statistics while it runs are left out", "the results of each phase have all of it", at)
         elif line.strip() == "---":

@@ -109,6 +109,8 @@ def one_guest_has_all(setup: Setup) -> str:
 def what_is_timed_is_there(setup: Setup) -> str:
     """The key upkeep of a phase."""
     keys, filesystem = upkeep.asked(setup), setup.filesystem
+    if filesystem.unavailable:
+        return ""  # which is why it is skipped
     if keys and not (setup.lab.provisions and filesystem.device and not filesystem.hosts):
         return (
             f"{_load(setup)} times the file system's own commands, but {_name(setup)} in lab {_lab(setup)} has no "
