@@ -500,6 +500,9 @@ def test_a_kernel_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
         looks = itertools.cycle(["RFL=00000046 RFL=00000246", "RFL=00000202 RFL=00000002"])  # each of two at times
         monkeypatch.setattr(machine, "_ask", lambda *_, **__: next(looks))
         assert machine.wait_for_end(time.monotonic(), HANGS) == "timeout"
+        seldom = iter([*["RFL=00000046"] * 30, "RFL=00000246"])  # as where a worn drive is modelled
+        monkeypatch.setattr(machine, "_ask", lambda *_, **__: next(seldom))
+        assert machine.wait_for_end(time.monotonic(), HANGS) == "timeout"
         monkeypatch.setattr(machine, "_ask", lambda *_, **__: "RFL=00000246 RFL=00000046")
         assert machine.wait_for_end(time.monotonic(), HANGS) == "hang"
         assert machine.wait_for_end(time.monotonic()) == "timeout"

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +24,7 @@ from reprofs.files import cache_folder, intact, sha256
 from reprofs.guest import carried, trace
 from reprofs.guest.qemu import COMPILED, LOADER, PROGRAM, VARIABLE, whole
 from reprofs.guest.steps import Exec, Job, Step
-from reprofs.labs._base import CAUSES, LOOKS, Asked, Lab, Outcome, cause, is_stuck
+from reprofs.labs._base import BETWEEN_S, CAUSES, LOOKS, Asked, Lab, Outcome, cause, is_stuck
 from reprofs.plan.device import Device
 from reprofs.project import project_root
 from reprofs.workplace import end_with_parent
@@ -378,11 +378,13 @@ class Machine:
         return "killed" if self.shutdown.startswith("host-") else "lost"  # a signal that QEMU could still answer to
 
     def _is_stuck(self) -> bool:
+        def looks() -> Iterator[str]:
+            for _ in range(LOOKS):
+                yield self._ask("human-monitor-command", {"command-line": "info registers -a"}, limit_s=5)
+                time.sleep(BETWEEN_S)  # in which the processors work
+
         try:
-            return is_stuck(
-                self._ask("human-monitor-command", {"command-line": "info registers -a"}, limit_s=5)
-                for _ in range(LOOKS)
-            )
+            return is_stuck(looks())
         except (MachineError, TimeoutError):
             return False
 
