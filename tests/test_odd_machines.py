@@ -59,7 +59,7 @@ def clock(tmp_path_factory):
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", made, ROOT / "tests/clock.c"], check=True)
 
     def environment(year: int) -> dict[str, str]:
-        moved = datetime.datetime(year, 1, 2) - datetime.datetime.now()
+        moved = datetime.datetime(year, 1, 2, 12) - datetime.datetime.now()
         return os.environ | {"LD_PRELOAD": str(made), "CLOCK_SECONDS": str(int(moved.total_seconds()))}
 
     return environment

@@ -62,7 +62,7 @@ def fill(text: str, values: dict[str, str], where: str) -> str:
             return BRACES[found[0]]
         if found[1] in values:
             return values[found[1]]
-        known = several(("{" + name + "}" for name in values), 100)
+        known = several(("{" + name + "}" for name in values), 70)
         raise FileError(
             f"{where}: {cut(short(text), 70)} has an unknown placeholder; known: {known}. A brace is written twice: "
             "{{ or }}; {} is as it is."
