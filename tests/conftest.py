@@ -36,7 +36,7 @@ BIN = Path(sys.executable).parent
 # Of what a test run draws; the same in all its workers.
 SEED = os.environ.get("TEST_SEED") or os.environ.get("PYTEST_XDIST_TESTRUNUID") or ""
 DRAWN = 16  # one in so many of the records and outcomes that tests ask for, about twenty, is measured again
-WIDE = 16  # one in so many of the tests with the mark `wide` runs
+WIDE = 32  # one in so many of the tests with the mark `wide` runs
 
 # A make that a test starts is no part of `make test`: that would have it name the folders it enters, with its flags.
 for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):

@@ -75,6 +75,13 @@ def sized(*sizes: int, size: str | None = "files", role="contender") -> Plan:
     return having(workloads=workloads, filesystems=systems, trials=trials_of(workload=workloads))
 
 
+def kept_up(found: Plan) -> Plan:
+    """The same plan with a phase of each workload that is upkeep."""
+    for name in found.workloads:
+        found = plan_with(found, name, phase=0, upkeep="check")
+    return found
+
+
 def elsewhere_too(found: Plan) -> Plan:
     """The same plan in another lab as well."""
     again = [trial.model_copy(update={"lab": "host"}) for trial in found.trials]
@@ -143,6 +150,7 @@ def plans() -> dict:
         "effects": ([named("known-causes"), named("known-causes+exact")], [plan(), named("unknown-causes")]),
         "options": ([plan(systems=["btrfs"])], [plan(systems=["ext4", "xfs"])]),  # btrfs has two variants
         "snapshots": ([phases("chmod", "snapshot", "chmod-kept", "read-snapshot", "delete-snapshot")], [plan()]),
+        "upkeep": ([phase(upkeep="mount")], [plan()]),
         "age": ([workload(size="pulls")], [plan(), workload(fill=50), workload(pulls=10)]),
         "recorded": ([workload(recording=RECORDING)], [plan(), workload(clients=2)]),
         "samples": (
@@ -172,6 +180,7 @@ def plans() -> dict:
                 having(trials=trials_of(memory_mib=[64])),
                 *(sized(1000, 2000, size=size) for size in (None, "compress", "pulls")),
                 sized(1000, 2000, role="ceiling"),
+                kept_up(sized(1000, 2000)),
             ],
         ),
         "durability": (

@@ -511,7 +511,7 @@ def test_a_full_disk_keeps_what_was_there(visit, full):
 
 @pytest.mark.parametrize(
     ("between", "least"),
-    [("snapshot", 10), pytest.param("snapshot;maintain balance", 100, marks=pytest.mark.wide)],
+    [("snapshot", 10), pytest.param("snapshot;maintain balance", 100, marks=pytest.mark.soak)],
 )
 def test_snapshots_and_balances_between_calls(visit, between, least):
     whole, *more = visit("btrfs+none", f"write foo 0 4096;maintain {between};write foo 4096 4096;fsync foo;sync")

@@ -838,7 +838,7 @@ def test_damaged_snapshot_is_made_again(guest, tmp_path, monkeypatch, booted):
     assert booted or made.save.call_count == 1
 
 
-@pytest.mark.wide
+@pytest.mark.soak
 def test_same_bytes_from_thousands_of_idle_times_beside_busy_guests(guest, monkeypatch):
     """Idle times are where QEMU's clock is not exact by itself on a busy host: without the gate most runs differ.
 

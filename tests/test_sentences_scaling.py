@@ -185,3 +185,6 @@ def test_a_file_system_that_waits_for_room():
     enough = scales.enough(pd.concat([found, late]).groupby(["where", "label", "room_mib"]).wall_ns.sum(), 0.05)
     told = scaling.rooms(pd.concat([found, late]), enough, 0.05)[0]
     assert told.startswith("**btrfs needs 2,048 to 16,384 MiB to be as fast as in 16,384 MiB**, the most on 7.3; up to")
+    large = found[found["label"] == "btrfs"].assign(wall_ns=[1e9, 1e9, 1e9, 1.3e9])
+    enough = scales.enough(large.groupby(["where", "label", "room_mib"]).wall_ns.sum(), 0.05)
+    assert scaling.rooms(large, enough, 0.05) == ["**btrfs takes 30 % longer with 16,384 MiB instead of 1,024 MiB**."]

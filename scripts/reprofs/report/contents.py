@@ -63,6 +63,12 @@ CONTENTS = (
         any_of(when.several_stacks, when.rebuilding),
         when.on_stacks,
     ),
+    Topic(
+        "upkeep",
+        "How long do a mount, the first listing, a check and a scrub take, and how long with more files?",
+        when.kept_up,
+        always,
+    ),
     Topic("snapshots", "What do taking, changing, reading and removing a snapshot cost?", when.snapshots, always),
     Topic("age", "How much slower is a tree after many pulls than an equal one that is new?", when.with_twins, always),
     Topic(
@@ -74,7 +80,7 @@ CONTENTS = (
     Topic(
         "scaling",
         "How do times grow with files, clients, cores, memory, size of the device and age?",
-        SCALING,
+        lambda plan: SCALING(plan) and not when.only_kept_up(plan),  # of which the topic above tells
         any_of(when.limited_memory, when.several_rooms, when.several_workers, when.only_sizes),
     ),
     Topic("options", "What do options of a file system change?", when.with_options, when.on_options),

@@ -113,6 +113,16 @@ def wearing(plan: Plan) -> bool:
     return any(isinstance(device.drive, Solid) and device.drive.flash for device in plan.devices.values())
 
 
+def kept_up(plan: Plan) -> bool:
+    """File systems are mounted, checked or scrubbed, and this is timed."""
+    return any(phase.upkeep for phase in _phases(plan))
+
+
+def only_kept_up(plan: Plan) -> bool:
+    """Each workload does so."""
+    return all(any(phase.upkeep for phase in entry.phases) for entry in plan.workloads.values())
+
+
 def swept(plan: Plan) -> bool:
     """A phase has the four tests of a sweep, with any prefix to their names."""
     tests = {"write", "rewrite", "read", "reread"}

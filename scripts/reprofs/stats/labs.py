@@ -13,6 +13,7 @@ from reprofs.stats.cells import LEVEL, cubes, groups, measured
 from reprofs.stats.compare import holm, paired
 
 BOOTSTRAP_SEED = 20260101
+HALVES = 500  # of thirty repetitions there are 77 million
 CLOCK_KEYS = ["stack", "profile", "workload", "scale"]
 COUNTS = ["pairs", "told", "same", "firm", "firm_same"]
 
@@ -220,15 +221,24 @@ def fits(phases: pd.DataFrame, a: str, b: str) -> tuple[float, pd.DataFrame]:
     }
     logs = own.assign(log=np.log(own["wall_ns"].to_numpy(float)))
     grid = logs.pivot_table(index=keys, columns="round", values="log").dropna()
-    half = grid.shape[1] // 2
     halves = [
         distance(*(np.exp(grid[[*side]].mean(axis=1)) for side in (some, grid.columns.difference([*some]))))
-        for some in itertools.combinations(grid.columns, half)
-        if half and grid.columns[0] in some
+        for some in _halves([*grid.columns])
     ]
     if halves:
         found[f"{b} itself, half of the repetitions"] = pd.DataFrame(halves).mean().to_dict()
     return cost, pd.DataFrame(found).T
+
+
+def _halves(rounds: list[int]) -> list[tuple[int, ...]]:
+    """Halves of the repetitions, each with the first one: all of them, or as many as HALVES, drawn."""
+    half, rest = len(rounds) // 2, rounds[1:]
+    if not half:
+        return []
+    if math.comb(len(rest), half - 1) <= HALVES:
+        return [(rounds[0], *some) for some in itertools.combinations(rest, half - 1)]
+    rng = np.random.default_rng(BOOTSTRAP_SEED)
+    return [(rounds[0], *rng.choice(rest, half - 1, replace=False)) for _ in range(HALVES)]
 
 
 def _alike(signs: pd.DataFrame, all_of_them: str, same: str) -> dict[str, int]:

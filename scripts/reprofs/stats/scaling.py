@@ -69,6 +69,21 @@ def extrapolate(sizes: ArrayLike, times: ArrayLike, at: ArrayLike, confidence: f
     return pd.DataFrame({"size": at, "time": np.exp(found)} | bounds)
 
 
+def expected(sizes: ArrayLike, times: ArrayLike, at: ArrayLike) -> pd.DataFrame:
+    """Times that two laws of the last step expect at larger sizes: columns size, low, high (the unit of times).
+
+    Both go through the geometric means at the two largest sizes: one grows by as much for each further name, one by the
+    same power. Work with a fixed part follows the first, work that outgrows a cache is above both. Neither falls: a
+    time that a larger size does not lengthen stays. Raises ValueError without two different sizes above zero.
+    """
+    x, y, _, _ = _means(sizes, times)
+    at = np.asarray(at, dtype=float)
+    (before, size), (earlier, time) = np.exp(x[-2:]), np.exp(y[-2:])
+    each = time + max(0, (time - earlier) / (size - before)) * (at - size)
+    power = time * (at / size) ** max(0, float((y[-1] - y[-2]) / (x[-1] - x[-2])))
+    return pd.DataFrame({"size": at, "low": np.minimum(each, power), "high": np.maximum(each, power)})
+
+
 def by_last(sizes: ArrayLike, times: ArrayLike, at: ArrayLike) -> np.ndarray:
     """What is expected at other sizes by the exponent of the last step, from the geometric mean at the largest size."""
     size, time = np.asarray(sizes, float), np.asarray(times, float)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reprofs.data.keys import Load, Setting
 from reprofs.report.marks import Marked, strong
-from reprofs.report.words import confidence, count, digits, known, listing, percent, slower, time, verb
+from reprofs.report.words import confidence, count, digits, known, listing, longer, percent, slower, time, verb
 from reprofs.stats import series
 from reprofs.stats.cells import COMPUTE
 from reprofs.stats.compare import holm
@@ -146,6 +146,11 @@ def rooms(found: pd.DataFrame, enough: pd.Series, equal: float) -> list[str]:
     for label, own in enough.groupby(level="label", sort=False):
         if (own == least).all():
             level.append(str(label))
+            continue
+        walls = found[found["label"] == label].groupby("room_mib")["wall_ns"].sum()
+        if (own == largest).all() and walls[largest] > walls[least]:
+            more = f"{label} takes {longer(walls[largest] / walls[least])} with {largest:,} MiB instead of {least:,} MiB"
+            told.append(strong(more) + ".")
             continue
         ends = [f"{end:,}" for end in dict.fromkeys((own.min(), own.max()))]
         most = own.index[own.argmax()][0] if len(ends) > 1 else ""
