@@ -1,4 +1,4 @@
-"""What an administrator waits for: mounts, first listings, checks and scrubs, by number of files and size of the device."""
+"""What an administrator waits for: mounts, listings, checks and scrubs, by number of files and size of the device."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from reprofs.stats.study import Study
 
 
 def waits(study: Study) -> pd.DataFrame:
-    """Times of the workloads with a phase that is upkeep, a row each repetition: the columns of `Study.times`, operation
-    and where in fewer words, the workload without its sizes as load, and its parameters files and room_mib (of the file
-    system; 0: the scale's own). Ceilings are left out."""
-    loads = {
-        name: entry for name, entry in study.plan.workloads.items() if any(phase.upkeep for phase in entry.phases)
-    }
+    """Times of the workloads with a phase that is upkeep, a row each repetition, without ceilings.
+
+    The columns of `Study.times`, operation and where in fewer words; the workload without its sizes as load; and its
+    parameters files and room_mib (of the file system; 0: the scale's own).
+    """
+    loads = {name: entry for name, entry in study.plan.workloads.items() if any(phase.upkeep for phase in entry.phases)}
     own = study.times[study.times["workload"].isin(loads) & (study.times["role"] != "ceiling")]
     titles = {(name, phase.name): phase.title for name, entry in loads.items() for phase in entry.phases}
     told = [titles[key] for key in zip(own["workload"], own["phase"], strict=True)]  # all are cold
@@ -77,8 +77,6 @@ def rooms(found: pd.DataFrame) -> pd.DataFrame:
     keys = [*SETTING, "where", "operation", "label", "files"]
     means = found.groupby([*keys, "room_mib"], observed=True, sort=False)["seconds"].mean().reset_index()
     ends = means.sort_values("room_mib").groupby(keys, observed=True, sort=False)
-    table = ends.agg(
-        least_mib=("room_mib", "first"), room_mib=("room_mib", "last"), first=("seconds", "first"), seconds=("seconds", "last")
-    ).reset_index()
-    table = table[table["least_mib"] < table["room_mib"]]
-    return table.assign(ratio=table["seconds"] / table["first"]).drop(columns="first")
+    least, table = ends.first(), ends.last()
+    table = table.assign(least_mib=least["room_mib"], ratio=table["seconds"] / least["seconds"]).reset_index()
+    return table[table["least_mib"] < table["room_mib"]]

@@ -149,8 +149,8 @@ def rooms(found: pd.DataFrame, enough: pd.Series, equal: float) -> list[str]:
             continue
         walls = found[found["label"] == label].groupby("room_mib")["wall_ns"].sum()
         if (own == largest).all() and walls[largest] > walls[least]:
-            more = f"{label} takes {longer(walls[largest] / walls[least])} with {largest:,} MiB instead of {least:,} MiB"
-            told.append(strong(more) + ".")
+            more = f"{label} takes {longer(walls[largest] / walls[least])}"
+            told.append(strong(f"{more} with {largest:,} MiB instead of {least:,} MiB") + ".")
             continue
         ends = [f"{end:,}" for end in dict.fromkeys((own.min(), own.max()))]
         most = own.index[own.argmax()][0] if len(ends) > 1 else ""

@@ -62,14 +62,15 @@ def held(found: pd.DataFrame) -> str:
 def devices(found: pd.DataFrame) -> list[str]:
     """What a larger device lengthens. found: of `upkeep.rooms`.
 
-    `**131,072 MiB instead of 16,384 MiB**: 7 of 36 times are longer. “Check” on ext4 takes 4.4 times as long, “Mount” on
-    f2fs 3.3 times as long.`
+    `**131,072 MiB instead of 16,384 MiB**: 7 of 36 times are longer. The most: “Check” on ext4 takes 4.4 times as
+    long and “Mount” on f2fs takes 3.3 times as long.`
     """
     told = []
     for (least, most), own in found.groupby(["least_mib", "room_mib"]):
         above = own[own["ratio"] > MORE].sort_values("ratio", ascending=False, kind="stable")
         number = len(above)
-        head = strong(f"{most:,.0f} MiB instead of {least:,.0f} MiB") + f": {number} of {count(len(own), 'time')} {verb(number, 'is', 'are')} longer."
+        head = strong(f"{most:,.0f} MiB instead of {least:,.0f} MiB")
+        head += f": {number} of {count(len(own), 'time')} {verb(number, 'is', 'are')} longer."
         each = [
             f"“{row.operation}” on {row.label}{f' ({row.where})' if row.where else ''} takes {longer(row.ratio)}"
             for row in above.head(4).itertuples()
