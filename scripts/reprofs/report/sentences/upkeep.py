@@ -29,7 +29,7 @@ def longest(found: pd.DataFrame) -> list[str]:
 
     `**320,000 files on hdd-7200**: “Mount” 57 ms (jfs) to 1.0 s (zfs), “Check” 2.3 s (ext4) to 2.7 min (f2fs).`
     """
-    told = []
+    told: list[str] = []
     for (files, where), own in found.sort_values("files", ascending=False).groupby(["files", "where"], sort=False):
         spans = []
         for operation, times in own.groupby("operation", observed=True):
@@ -65,7 +65,7 @@ def devices(found: pd.DataFrame) -> list[str]:
     `**131,072 MiB instead of 16,384 MiB**: 7 of 36 times are longer. The most: “Check” on ext4 takes 4.4 times as
     long and “Mount” on f2fs takes 3.3 times as long.`
     """
-    told = []
+    told: list[str] = []
     for (least, most), own in found.groupby(["least_mib", "room_mib"]):
         above = own[own["ratio"] > MORE].sort_values("ratio", ascending=False, kind="stable")
         number = len(above)
