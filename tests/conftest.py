@@ -164,6 +164,7 @@ def copy_checkout(target: Path) -> Path:
         "profiles",
         "report",
         "data/published",
+        "data/predictions",
     ):
         source = ROOT / name
         if source.is_file():
