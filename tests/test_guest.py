@@ -136,7 +136,7 @@ def test_guests_of_the_description(reprofs, says, tmp_path):
     says(reprofs("guest", "--output", tmp_path / "zsf.json"), "has no guest 'zsf': did you mean zfs?")
     says(
         reprofs("guest", "--output", tmp_path / "other.json"),
-        "has no guest 'other': known are base, annex, fio, luks, zfs",
+        "has no guest 'other': known are base, annex, fio, luks, mergerfs, zfs",
     )
 
 
