@@ -11,6 +11,7 @@ from helpers import CATALOG, device, plan_with
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.device import Device
 from reprofs.plan.disk import ACCESSES
+from reprofs.plan.machine import Machine
 from reprofs.plan.network import EXCHANGES
 from reprofs.plan.phase import Crash, Outage
 from reprofs.plan.plan import Plan, write_plan
@@ -207,6 +208,7 @@ def plans() -> dict:
             [having(trials=trials_of(kernel=["debian-6.1", "debian-7.3"])), profiled(modelling=True)],
             [plan(), having(trials=trials_of(kernel=[None, "debian-7.3"])), profiled(modelling=False)],
         ),
+        "predicted": ([having(machines={"mine": Machine.model_construct()})], [plan()]),
         "published": ([having(published=PUBLISHED)], [plan()]),
         "factors": ([having(factors=[Factor(cells=[])])], [plan()]),
     }

@@ -1,10 +1,11 @@
-"""`reprofs calibrate`: measures what things cost on this machine (scripts/engine/calibrate.c)."""
+"""`reprofs calibrate`: what an instruction of the exact lab, a wake-up and a flush cost on this machine."""
 
 from __future__ import annotations
 
 import datetime
 import errno
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -15,22 +16,31 @@ import yaml
 from reprofs.errors import UserError, middle, several, short
 from reprofs.files import cache_folder, check_writable, write_text
 from reprofs.guest import engine
-from reprofs.plan.catalog import named
+from reprofs.plan import PROCESSOR
+from reprofs.plan.catalog import Catalog, named
+from reprofs.plan.cell import Trial
 from reprofs.plan.machine import Machine
+from reprofs.plan.override import AS_FOUND, add_places, place_name
 from reprofs.plan.parts import NAME, NAME_RULE
+from reprofs.plan.processor import Processor
 from reprofs.project import place
-from reprofs.trial.run import host
+from reprofs.records.raw import parse_events, status
+from reprofs.trial.run import host, ready
 
 ROUNDS = 9
 LIMIT_S = 120
 NOISY = 0.1  # median absolute deviation, as a share of the median
+MEMORY = "/dev/shm"  # a file system in memory, for every user
+WORK = {"stack": "single", "variant": "default", "workload": "metadata", "scale": "smoke", "round": 1, "seed": 1}
+Times = dict[tuple[str, str], float]
 
 
 def calibrate(name: str, flush: Path | None = None) -> Path:
     """Writes workflow/machines/NAME.yaml for this machine; returns the file.
 
     flush: a folder, of whose disk the flush is measured with a temporary file. Raises UserError when there is a machine
-    of that name, when nothing can be written in `flush`, and when a constant is noisy; nothing is written then.
+    of that name, when nothing can be written in `flush` or MEMORY, and when a constant is noisy; nothing is written
+    then.
     """
     folder = place(Machine.folder)
     path = folder / f"{name}.yaml"
@@ -39,7 +49,8 @@ def calibrate(name: str, flush: Path | None = None) -> Path:
     if name in named(folder):
         raise UserError(f"{path} exists: remove it, or choose another name.")
     check_writable(path)
-    constants = summarised(_rounds(flush))
+    rounds = zip(_instructions(), _rounds(flush), strict=True)
+    constants = summarised([{"instruction": ns} | others for ns, others in rounds])
     facts, today = host(), datetime.datetime.now(datetime.UTC).date()
     content = {
         "title": facts["cpu"],
@@ -51,6 +62,33 @@ def calibrate(name: str, flush: Path | None = None) -> Path:
     Machine.model_validate(content)
     write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120))
     return path
+
+
+def _instructions() -> list[float]:
+    """The CPU time (ns) of one instruction of the exact lab on this machine, in each of ROUNDS rounds: geometric mean
+    over the phases of one workload, on a file system in memory in both labs."""
+    catalog = Catalog()
+    add_places(catalog, [MEMORY])
+    unit = catalog.get(Processor, PROCESSOR).ns_per_instruction
+    lab = _spent(catalog, {"lab": "exact", "processor": PROCESSOR, "profile": "ram", "filesystem": "tmpfs"})
+    found = []
+    for _ in range(ROUNDS):
+        here = _spent(catalog, {"lab": "mount", "profile": AS_FOUND, "filesystem": place_name(MEMORY)})
+        logs = [math.log(here[phase] / time) for phase, time in lab.items()]
+        found.append(unit * math.exp(sum(logs) / len(logs)))
+    return found
+
+
+def _spent(catalog: Catalog, where: dict[str, str]) -> Times:
+    """The CPU time (ns, user and system) of each phase of a trial."""
+    one = ready(Trial.model_validate(WORK | where), catalog)
+    outcome = one.lab.run(one.job, LIMIT_S, one.setup.disks)
+    events = parse_events(outcome.output)
+    state, reason = status(outcome.ending, events, outcome.console, LIMIT_S)
+    if state != "ok":
+        raise UserError(f"calibrate failed in {where['filesystem']}, lab {where['lab']}: {middle(reason)}")
+    phases = (event for event in events if event["event"] == "phase")
+    return {(one["name"], one["cache"]): max(1, one["user_ns"] + one["system_ns"]) for one in phases}
 
 
 def _rounds(flush: Path | None) -> list[dict[str, float]]:

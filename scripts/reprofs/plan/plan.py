@@ -17,6 +17,7 @@ from reprofs.plan.device import AnyDevice, Plain, profile_names
 from reprofs.plan.filesystem import PlannedFilesystem
 from reprofs.plan.guest import BASE, common
 from reprofs.plan.kernel import Kernel
+from reprofs.plan.machine import Machine
 from reprofs.plan.network import Network
 from reprofs.plan.parts import Descriptor, Memory, Part, wrong
 from reprofs.plan.phase import Phase
@@ -121,6 +122,7 @@ class Plan(Descriptor):
     workloads: dict[str, PlannedWorkload] = Field(description="By name, with size and modifiers")
     devices: dict[str, AnyDevice] = {}
     networks: dict[str, Network] = {}
+    machines: dict[str, Machine] = Field({}, description="For which ratios are predicted")
     stacks: dict[str, PlannedStack] = {}
     factors: list[Factor] = Field([], description="Of a study with factors: its entries by their cells, the base first")
     published: Published | None = Field(None, description="The published study that it is compared with")
@@ -144,7 +146,8 @@ class Plan(Descriptor):
     def as_json(self) -> dict:
         """As JSON."""
         kept = super().as_json()
-        return {key: value for key, value in kept.items() if value or key not in ("networks", "factors", "siblings")}
+        optional = ("networks", "machines", "factors", "siblings")
+        return {key: value for key, value in kept.items() if value or key not in optional}
 
     def disks(self, profile: str) -> list[AnyDevice]:
         """The device profiles of a cell's profile, that of its last disk at the end if it has one of its own.

@@ -217,6 +217,10 @@ class Design(Cross):
         None,
         description="Trials of the first repetition that run again to count instructions (exact lab, one core)",
     )
+    predict: Names | None = Field(
+        None,
+        description="Machines for which ratios of the exact lab (one core) are predicted: names of workflow/machines",
+    )
     notebooks: Notebooks | None = Field(
         None, description="Your own files of notebooks/; they follow the parts of the report"
     )

@@ -132,6 +132,7 @@ CONTENTS = (
         any_of(when.several_labs, when.modelled_disks, when.modelled_networks),
         any_of(when.unfactored_labs, when.modelled_disks, when.modelled_networks),
     ),
+    Topic("predicted", "Which differences are expected on a real machine?", when.elsewhere),
     Topic(
         "published",
         "Does the study give what was published?",

@@ -43,6 +43,11 @@ def profiled(plan: Plan) -> bool:
     return bool(plan.profiled())
 
 
+def elsewhere(plan: Plan) -> bool:
+    """Ratios are predicted for real machines."""
+    return bool(plan.machines)
+
+
 # ---- phases and workloads ------------------------------------------------------------------------------------------
 
 

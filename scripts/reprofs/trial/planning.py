@@ -16,6 +16,7 @@ from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import Cell, PlannedTrial, Trial, apart, trial_id
 from reprofs.plan.device import Device, profile_names
 from reprofs.plan.filesystem import Filesystem, PlannedFilesystem
+from reprofs.plan.machine import Machine
 from reprofs.plan.override import PLACES, Override, add_places, overridden
 from reprofs.plan.plan import LabFacts, Plan, PlannedWorkload
 from reprofs.plan.published import Published
@@ -56,6 +57,7 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> Pl
             setups = [resolve(cell, catalog) for cell in cells]
         changed = factors(crosses)
         published = catalog.get(Published, study.published) if study.published else None
+        machines = {name: catalog.get(Machine, name) for name in study.predict or []}
     except FileError:
         raise
     except UserError as error:  # the study asks for parts that do not exist or do not fit
@@ -69,6 +71,7 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> Pl
         trials=trials,
         factors=changed,
         published=published,
+        machines=machines,
         siblings=_siblings(study, catalog),
         **_parts(setups, {setup.cell.workload: job.programs() for setup, job in zip(setups, jobs, strict=True)}),
     )
