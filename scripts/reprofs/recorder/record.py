@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from reprofs import cleanup, files
-from reprofs.errors import UserError, cut, middle, short
+from reprofs.errors import UserError, count, cut, middle, short
 from reprofs.guest import engine, listed, trace
 from reprofs.plan import recording
 from reprofs.plan.parts import NAME, NAME_RULE
@@ -450,7 +450,7 @@ description: >-
   The file-system calls of a program, made again one after the other as fast as they go. Its time is the time of the
   file-system calls of the program, not of the program: what it computed and waited for is not in it.{order}
 source: >-
-  {where}: {head.calls:,} calls of {head.threads:,} threads,
+  {where}: {count(head.calls, "call")} of {count(head.threads, "thread")},
   {sum(head.left_out.values()):,} left out. Made by reprofs record.
 scales:
 """
@@ -471,6 +471,6 @@ phases:
     limit_s: 86400
     samples:
 """
-        text += "".join(f'      {kind}: "{kind}, {counts[kind]:,} calls"\n' for kind in KINDS if counts[kind])
+        text += "".join(f'      {kind}: "{kind}, {count(counts[kind], "call")}"\n' for kind in KINDS if counts[kind])
         text += "      final-sync: Flush what is not yet on the device\n"
     return text
