@@ -297,7 +297,7 @@ def test_leads_by_the_times_of_a_real_machine_by_hand(blank):
     found = trust.weighted(dataclasses.replace(study, phases=phases, digests={}), SETTING, LOAD)
     count = len(phases[(phases["label"] == "ext4") & (phases["round"] == 1)])
     assert (found["best"], found["runner_up"]) == ("xfs", "ext4")
-    assert found["ratio"] == pytest.approx(100 * count / (100.1 * count - (1 - 0.45 / 0.5) * 50))
+    assert found["ratio"] == pytest.approx(100 * count / (100.1 * count - (1 - 0.46 / 0.5) * 50))
     phases["operation"] = "exec"  # of which nothing is known
     assert trust.weighted(dataclasses.replace(study, phases=phases, digests={}), SETTING, LOAD) is None
     assert trust.weighted(blank(2), SETTING, LOAD) is None
@@ -324,3 +324,15 @@ def test_what_one_file_system_alone_did_is_in_no_ranking():
     assert totals.contested(SimpleNamespace(trials=trials), trials).workload.unique().tolist() == ["metadata"]
     alone = trials[trials.label == "btrfs"]
     assert len(totals.contested(SimpleNamespace(trials=alone), alone)) == 2
+
+
+def test_what_a_processor_was_compared_with_is_the_latest(blank):
+    """A plan has the comparison of its day; another processor of that name keeps its own."""
+    study = modelled(blank(2))
+    (lab,) = study.plan.labs
+    own, shipped = study.lab(lab).processor, Catalog().get(Processor, "v2-0.5ns")
+    for changes, latest in (({"trust": None}, True), ({"trust": None, "ns_per_instruction": 1.0}, False)):
+        labs = {lab: study.lab(lab).model_copy(update={"processor": own.model_copy(update=changes)})}
+        plan = study.plan.model_copy(update={"labs": labs})
+        found = trust.known(dataclasses.replace(study, plan=plan), lab)
+        assert found == (shipped.trust if latest else None)

@@ -64,7 +64,7 @@ def fill(text: str, values: dict[str, str], where: str) -> str:
             return values[found[1]]
         known = several(("{" + name + "}" for name in values), 70)
         raise FileError(
-            f"{where}: {cut(short(text), 70)} has an unknown placeholder; known: {known}. A brace is written twice: "
+            f"{where}: {cut(short(text), 50)} has an unknown placeholder; known: {known}. A brace is written twice: "
             "{{ or }}; {} is as it is."
         )
 

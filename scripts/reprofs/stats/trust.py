@@ -5,6 +5,7 @@ The figures stand in the processor's file, key `trust`; docs/methods/trust.md sa
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable
@@ -12,14 +13,33 @@ from collections.abc import Iterable
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting, select
+from reprofs.plan import PROCESSOR
+from reprofs.plan.cell import lab_parts
 from reprofs.plan.processor import Order, Processor, Trust
+from reprofs.plan.read import read_yaml
+from reprofs.project import place
 from reprofs.stats import cells, compare
 from reprofs.stats.study import Study
 
+MODEL = ("ns_per_instruction", "features", "cores")  # what makes it the same processor
+
 
 def processor(study: Study, lab: str) -> Processor | None:
-    """The processor that a lab models; None of a real one, and where the plan does not know it."""
-    return study.lab(lab).processor
+    """The processor that a lab models; None of a real one, and where the plan does not know it.
+
+    What it was compared with is the latest: of this checkout, where that has the same processor.
+    """
+    own = study.lab(lab).processor
+    shipped = _shipped(lab_parts(lab).processor or PROCESSOR) if own else None
+    if not own or not shipped or any(getattr(own, key) != getattr(shipped, key) for key in MODEL):
+        return own
+    return own.model_copy(update={"trust": shipped.trust})
+
+
+@functools.cache
+def _shipped(name: str) -> Processor | None:
+    path = place(Processor.folder) / f"{name}.yaml"
+    return read_yaml(path, Processor) if path.is_file() else None
 
 
 def known(study: Study, lab: str) -> Trust | None:
