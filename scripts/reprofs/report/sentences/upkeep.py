@@ -25,11 +25,13 @@ def between(low: float, high: float) -> str:
 
 
 def longest(found: pd.DataFrame) -> list[str]:
-    """How long each operation takes on the fastest and slowest. found: of `upkeep.largest`.
+    """How long each operation takes on the fastest and slowest, where there are several. found: of `upkeep.largest`.
 
     `**320,000 files on hdd-7200**: “Mount” 57 ms (jfs) to 1.0 s (zfs), “Check” 2.3 s (ext4) to 2.7 min (f2fs).`
     """
     told: list[str] = []
+    several = found.groupby(["files", "where", "operation"], observed=True)["label"].transform("nunique") > 1
+    found = found[several] if several.any() else found
     for (files, where), own in found.sort_values("files", ascending=False).groupby(["files", "where"], sort=False):
         spans = []
         for operation, times in own.groupby("operation", observed=True):
