@@ -9,16 +9,22 @@ from reprofs import calibrate
 from reprofs.errors import UserError
 from reprofs.files import cache_folder
 from reprofs.guest import engine
-from reprofs.plan.machine import Constants, Machine
+from reprofs.plan.catalog import Catalog
+from reprofs.plan.device import Device
+from reprofs.plan.machine import Machine
+from reprofs.plan.read import validate
 
-NAMES = ["instruction", "wake_up", "flush"]
+CATALOG = Catalog()
+NAMES = ["instruction", "random", "sequential"]
 QUIET = [5 + 0.01 * number for number in range(9)]
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrate, "place", lambda name: tmp_path)
-    monkeypatch.setattr(calibrate, "_rounds", lambda flush: [{"wake_up": value} for value in QUIET])
+    names = {False: ["wake_up"], True: ["random", "sequential"]}
+    quiet = {disk: [dict.fromkeys(names[disk], value) for value in QUIET] for disk in names}
+    monkeypatch.setattr(calibrate, "_rounds", lambda disk=None: quiet[bool(disk)])
     monkeypatch.setattr(calibrate, "_instructions", lambda: QUIET)
     return tmp_path
 
@@ -36,7 +42,7 @@ def test_a_noisy_constant_is_named(values):
 
 
 def test_many_noisy_constants_are_one_sentence():
-    with pytest.raises(UserError, match=r"instruction \(.*flush \(.* ns\): too noisy") as error:
+    with pytest.raises(UserError, match=r"instruction \(.*sequential \(.* ns\): too noisy") as error:
         calibrate.summarised([dict.fromkeys(NAMES, value) for value in (1234.5, 23456.7, 345678.9)])
     assert len(str(error.value)) <= 300
 
@@ -53,7 +59,7 @@ def test_a_machine_is_written_once(folder):
 
 
 def test_what_is_noisy_leaves_no_file(folder, monkeypatch):
-    monkeypatch.setattr(calibrate, "_rounds", lambda flush: [{"wake_up": 10 * i} for i in range(9)])
+    monkeypatch.setattr(calibrate, "_rounds", lambda: [{"wake_up": 10 * i} for i in range(9)])
     with pytest.raises(UserError, match=r"^calibrate: wake_up \("):
         calibrate.calibrate("mine")
     assert not list(folder.iterdir())
@@ -61,17 +67,36 @@ def test_what_is_noisy_leaves_no_file(folder, monkeypatch):
 
 @pytest.mark.parametrize("name", ["../mine", "Mine", ""])
 def test_a_name_that_is_none(folder, name):
-    with pytest.raises(UserError, match="is not a valid machine name"):
+    with pytest.raises(UserError, match="is not a valid name of a machine"):
         calibrate.calibrate(name)
 
 
-def test_the_program_measures_every_constant(tmp_path):
-    command = [engine.build_calibrate(cache_folder()), "1", tmp_path]
-    (line,) = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    found = json.loads(line)
-    assert list(found) == ["wake_up", "flush"] and set(found) < set(Constants.model_fields)
-    assert all(value > 0 for value in found.values()), found
-    assert not list(tmp_path.iterdir())  # of the file whose flush was measured
+def test_a_device_model_has_the_flush_of_a_disk_and_all_else_of_another(folder):
+    path = calibrate.calibrate_disk("mine", folder, "ssd-sata", CATALOG)
+    data = yaml.safe_load(path.read_text())
+    found, like = validate(data, Device, "mine").disk, CATALOG.get(Device, "ssd-sata").disk
+    assert found == like.model_copy(update={"flush_us": 0.0})  # 5 ns, less 20 us for the write
+    assert (
+        "in µs: at random 0.00504 (MAD 2e-05)" in data["sources"][0]
+        and data["sources"][1] == "All other figures: ssd-sata."
+    )
+    for name, like, words in (
+        ("mine", "ssd-sata", "exists: remove it"),
+        ("other", "hdd-7200", "hdd-7200 is no modelled solid-state disk"),
+        ("other", "ram", "ram is no modelled solid-state disk"),
+    ):
+        with pytest.raises(UserError, match=words):
+            calibrate.calibrate_disk(name, folder, like, CATALOG)
+    assert [each.name for each in folder.iterdir()] == ["mine.yaml"]
+
+
+def test_the_program_measures_wake_ups_and_flushes(tmp_path):
+    command = [engine.build_calibrate(cache_folder()), "1"]
+    for words, names in (([], ["wake_up"]), ([tmp_path], ["sequential", "random"])):
+        done = subprocess.run([*command, *words], check=True, capture_output=True, text=True)
+        found = json.loads(done.stdout)
+        assert list(found) == names and all(value > 0 for value in found.values()), found
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_instruction_is_measured_in_both_labs(guest, monkeypatch):
@@ -87,7 +112,7 @@ def test_a_folder_in_memory_that_is_not_there_is_said(guest, monkeypatch, tmp_pa
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(UserError, match=r"nowhere: No such file or directory: name a folder with --flush"):
+    with pytest.raises(UserError, match=r"nowhere: No such file or directory: name a folder with --disk"):
         calibrate._rounds(tmp_path / "nowhere")
 
 

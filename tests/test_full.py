@@ -86,7 +86,10 @@ CALIBRATE = (
     + """
 from reprofs import calibrate
 calibrate.place = lambda _: Path(sys.argv[2])
-main(lambda _: calibrate.calibrate("mine", Path(sys.argv[1]) if sys.argv[1] != "none" else None))
+from reprofs.plan.catalog import Catalog
+calibrate._instructions = lambda: [1.0] * calibrate.ROUNDS
+DISK = (Path(sys.argv[1]), "ssd-nvme", Catalog())
+main(lambda _: calibrate.calibrate("mine") if sys.argv[1] == "none" else calibrate.calibrate_disk("mine", *DISK))
 """
 )
 KERNEL = (

@@ -1,7 +1,9 @@
-/* calibrate ROUNDS [FOLDER]: what wake-ups and flushes cost here, in ns. A line for each round: a JSON object.
+/* calibrate ROUNDS [PATH]: what wake-ups, or flushes of the disk of PATH, cost here, in ns. Of each round a line: a
+ * JSON object.
  *
- * A round of wake-ups is the quickest tenth of its short runs: a busy neighbour only adds. Of flushes it is the median.
- * FOLDER: its disk's flush is measured, with a file of no name. */
+ * A round of wake-ups is the quickest tenth of its short runs: a busy neighbour only adds. Of flushes it is the median:
+ * a block is written and flushed (fdatasync), in sequence and at random. PATH is a folder, where a file of no name is
+ * made, or a block device that nobody uses: blocks are written there with what they have. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, RUNS = 30 };
+enum { PAGE = 4096, RUNS = 30, FLUSHES = 101, MOST = 64 << 20 };
 
 static void fail(const char *what) {
     fprintf(stderr, "%s: %s\n", what, strerror(errno));
@@ -39,7 +42,7 @@ static int by_size(const void *a, const void *b) {
 }
 
 static double of_runs(double (*run)(void *), void *with, int runs, int at) {
-    double found[RUNS];
+    double found[FLUSHES];
     for (int i = 0; i < runs; i++) found[i] = run(with);
     qsort(found, runs, sizeof *found, by_size);
     return found[at];
@@ -80,22 +83,56 @@ static double wake_up(void) { /* of another processor that sleeps; with one proc
     return found;
 }
 
-static double flush(void *with) { /* wall time until a block of a file is on the disk: the write is part of it */
+/* ---- flushes ----------------------------------------------------------------------------------------------------- */
+struct file {
+    int fd;
+    uint64_t blocks, next;
+    int random;
+};
+
+static double flush(void *with) { /* wall time until a block is on the disk: the write is part of it */
+    struct file *f = with;
     char block[PAGE];
-    memset(block, (int)draw(), sizeof block);
+    off_t at = (off_t)((f->random ? draw() : f->next++) % f->blocks * PAGE);
+    if (pread(f->fd, block, PAGE, at) != PAGE) fail("it cannot be read");
     double t = now(CLOCK_MONOTONIC);
-    if (pwrite(*(int *)with, block, sizeof block, 0) != PAGE || fdatasync(*(int *)with)) fail("the file to flush");
+    if (pwrite(f->fd, block, PAGE, at) != PAGE || fdatasync(f->fd)) fail("it cannot be written");
     return now(CLOCK_MONOTONIC) - t;
 }
 
+static struct file opened(const char *path) {
+    struct stat about;
+    if (stat(path, &about)) fail(path);
+    int device = S_ISBLK(about.st_mode);
+    struct file f = {open(path, (device ? O_EXCL : O_TMPFILE) | O_RDWR, 0600), MOST / PAGE, 0, 0};
+    if (f.fd < 0) fail(path);
+    if (device) {
+        off_t size = lseek(f.fd, 0, SEEK_END);
+        if (size < MOST) f.blocks = (uint64_t)size / PAGE;
+        if (!f.blocks) errno = ENOSPC, fail(path);
+        return f;
+    }
+    char block[PAGE];
+    for (uint64_t i = 0; i < f.blocks; i++) {
+        memset(block, (int)draw(), sizeof block);
+        if (pwrite(f.fd, block, PAGE, (off_t)(i * PAGE)) != PAGE) fail(path);
+    }
+    if (fsync(f.fd)) fail(path);
+    return f;
+}
+
 int main(int words, char **word) {
-    int rounds = words > 1 ? atoi(word[1]) : 0, file = -1;
-    if (rounds < 1 || words > 3) return fprintf(stderr, "calibrate ROUNDS [FOLDER]\n"), 2;
-    if (words == 3 && (file = open(word[2], O_TMPFILE | O_RDWR, 0600)) < 0) fail(word[2]);
+    int rounds = words > 1 ? atoi(word[1]) : 0;
+    if (rounds < 1 || words > 3) return fprintf(stderr, "calibrate ROUNDS [PATH]\n"), 2;
+    struct file f = {0};
+    if (words == 3) f = opened(word[2]);
     for (int i = 0; i < rounds; i++) {
-        printf("{\"wake_up\":%.6g", wake_up());
-        if (file >= 0) printf(",\"flush\":%.6g", of_runs(flush, &file, 21, 10));
-        puts("}");
+        if (words == 3) {
+            f.random = 0;
+            printf("{\"sequential\":%.6g", of_runs(flush, &f, FLUSHES, FLUSHES / 2));
+            f.random = 1;
+            printf(",\"random\":%.6g}\n", of_runs(flush, &f, FLUSHES, FLUSHES / 2));
+        } else printf("{\"wake_up\":%.6g}\n", wake_up());
         fflush(stdout);
     }
     return 0;

@@ -1,4 +1,4 @@
-"""`reprofs calibrate`: what an instruction of the exact lab, a wake-up and a flush cost on this machine."""
+"""`reprofs calibrate`: what an instruction of the exact lab, a wake-up, or a flush of a disk cost on this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import yaml
 
@@ -19,10 +20,12 @@ from reprofs.guest import engine
 from reprofs.plan import PROCESSOR
 from reprofs.plan.catalog import Catalog, named
 from reprofs.plan.cell import Trial
+from reprofs.plan.device import Device, Modelled, Solid
 from reprofs.plan.machine import Machine
 from reprofs.plan.override import AS_FOUND, add_places, place_name
-from reprofs.plan.parts import NAME, NAME_RULE
+from reprofs.plan.parts import NAME, NAME_RULE, Descriptor
 from reprofs.plan.processor import Processor
+from reprofs.plan.read import validate
 from reprofs.project import place
 from reprofs.records.raw import parse_events, status
 from reprofs.trial.run import host, ready
@@ -35,33 +38,73 @@ WORK = {"stack": "single", "variant": "default", "workload": "metadata", "scale"
 Times = dict[tuple[str, str], float]
 
 
-def calibrate(name: str, flush: Path | None = None) -> Path:
+def calibrate(name: str) -> Path:
     """Writes workflow/machines/NAME.yaml for this machine; returns the file.
 
-    flush: a folder, of whose disk the flush is measured with a temporary file. Raises UserError when there is a machine
-    of that name, when nothing can be written in `flush` or MEMORY, and when a constant is noisy; nothing is written
-    then.
+    Raises UserError when there is a machine of that name, when nothing can be written in MEMORY, and when a constant is
+    noisy; nothing is written then.
     """
-    folder = place(Machine.folder)
-    path = folder / f"{name}.yaml"
-    if not NAME.fullmatch(name):
-        raise UserError(f"{short(name)} is not a valid machine name: it must have {NAME_RULE}.")
-    if name in named(folder):
-        raise UserError(f"{path} exists: remove it, or choose another name.")
-    check_writable(path)
-    rounds = zip(_instructions(), _rounds(flush), strict=True)
+    path = _new(Machine, name)
+    rounds = zip(_instructions(), _rounds(), strict=True)
     constants = summarised([{"instruction": ns} | others for ns, others in rounds])
-    facts, today = host(), datetime.datetime.now(datetime.UTC).date()
+    facts = host()
     content = {
         "title": facts["cpu"],
         "kernel": facts["kernel"],
-        "measured": f"{today}, {ROUNDS} rounds of reprofs calibrate, load {facts['load_1min']:g}",
+        "measured": f"{_today()}, {ROUNDS} rounds of reprofs calibrate, load {facts['load_1min']:g}",
         "constants": constants,
         "wake_ups": 2,
     }
     Machine.model_validate(content)
+    return _written(path, content)
+
+
+def calibrate_disk(name: str, disk: Path, like: str, catalog: Catalog) -> Path:
+    """Writes workflow/devices/NAME.yaml, the device model `like` with the flush of this disk; returns the file.
+
+    disk: a folder on it, where a temporary file is made, or a block device that nobody uses, whose blocks are written
+    with what they have. Raises UserError when there is a device model of that name, when `like` is no modelled
+    solid-state disk, when nothing can be written, and when flushes are noisy; nothing is written then.
+    """
+    path, known = _new(Device, name), catalog.get(Device, like)
+    if not isinstance(known, Modelled) or not isinstance(known.disk, Solid):
+        raise UserError(f"{like} is no modelled solid-state disk: name one after --like, such as ssd-nvme or ssd-sata.")
+    found = summarised(_rounds(disk))
+    facts, write_us = host(), known.disk.write_us
+    content = yaml.safe_load(catalog.paths(Device)[like].read_text())
+    content["title"] = f"{known.title}, with the flush of {name}"
+    content["model"] = f"As {like}, whose flush is replaced by a measured one."
+    shown = {key: f"{one['ns'] / 1000:.4g} (MAD {one['mad'] / 1000:.2g})" for key, one in found.items()}
+    content["sources"] = [
+        f"reprofs calibrate --disk, {_today()}, {facts['cpu']}, Linux {facts['kernel']}: 4 KiB written and fdatasync, "
+        f"medians of {ROUNDS} rounds in µs: at random {shown['random']}, in sequence {shown['sequential']}; here at "
+        f"random, less {write_us:g} for the write.",
+        f"All other figures: {like}.",
+    ]
+    content["disk"]["flush_us"] = max(0.0, float(f"{found['random']['ns'] / 1000 - write_us:.4g}"))
+    validate(content, Device, name)
+    return _written(path, content)
+
+
+def _new(kind: type[Descriptor], name: str) -> Path:
+    """The file of a descriptor that is not there yet. Raises UserError."""
+    folder = place(kind.folder)
+    path = folder / f"{name}.yaml"
+    if not NAME.fullmatch(name):
+        raise UserError(f"{short(name)} is not a valid name of a {kind.word or kind.kind}: it must have {NAME_RULE}.")
+    if name in named(folder):
+        raise UserError(f"{path} exists: remove it, or choose another name.")
+    check_writable(path)
+    return path
+
+
+def _written(path: Path, content: dict[str, Any]) -> Path:
     write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120))
     return path
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.UTC).date()
 
 
 def _instructions() -> list[float]:
@@ -91,16 +134,19 @@ def _spent(catalog: Catalog, where: dict[str, str]) -> Times:
     return {(one["name"], one["cache"]): max(1, one["user_ns"] + one["system_ns"]) for one in phases}
 
 
-def _rounds(flush: Path | None) -> list[dict[str, float]]:
-    command = [str(engine.build_calibrate(cache_folder())), str(ROUNDS), *([str(flush)] if flush else [])]
+def _rounds(disk: Path | None = None) -> list[dict[str, float]]:
+    command = [str(engine.build_calibrate(cache_folder())), str(ROUNDS), *([str(disk)] if disk else [])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         raise UserError(f"calibrate did not end in {LIMIT_S} s: try again while the machine is idle.") from None
     if done.returncode:
         said = done.stderr.strip() or f"it ended with {done.returncode}"
-        room = f"free space in {flush}, or " if os.strerror(errno.ENOSPC) in said else ""
-        raise UserError(f"calibrate failed: {middle(said)}: {room}name a folder with --flush where files can be made.")
+        room = f"free 64 MiB in {disk}, or " if os.strerror(errno.ENOSPC) in said else ""
+        raise UserError(
+            f"calibrate failed: {middle(said)}: {room}name a folder with --disk where files can be made, or a block "
+            "device that nobody uses."
+        )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -334,14 +334,24 @@ def _doctor(arguments) -> None:
 
 @command(
     "calibrate",
+    CATALOG,
     option("name", metavar="NAME"),
-    option("--flush", type=Path, metavar="FOLDER", help="also measure the flush of this folder's disk"),
+    option(
+        "--disk",
+        type=Path,
+        metavar="FOLDER|DEVICE",
+        help="measure the flush of this disk instead, and write the device model workflow/devices/NAME.yaml",
+    ),
+    option("--like", default="ssd-nvme", metavar="MODEL", help="device model with all its other figures (ssd-nvme)"),
 )
 def _calibrate(arguments) -> None:
     """Measure what things cost on this machine, and write workflow/machines/NAME.yaml."""
     from reprofs import calibrate
 
-    print(calibrate.calibrate(arguments.name, arguments.flush))
+    if arguments.disk:
+        print(calibrate.calibrate_disk(arguments.name, arguments.disk, arguments.like, catalog_of(arguments)))
+    else:
+        print(calibrate.calibrate(arguments.name))
 
 
 @command("cleanup")

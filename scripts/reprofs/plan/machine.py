@@ -19,7 +19,6 @@ class Constants(Part):
 
     instruction: Constant = Field(description="CPU time for an instruction of the exact lab, in file systems")
     wake_up: Constant = Field(description="Until a process on another core that sleeps runs")
-    flush: Constant | None = Field(None, description="4 KiB written to a file and flushed to its disk")
 
 
 class Compared(Part):
