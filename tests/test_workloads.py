@@ -246,6 +246,7 @@ def came_back(record: dict) -> None:
 TWICE = ["metadata", "mdtest", "fsync-each", "many-inodes", "parallel-walk", "repository", "stream-fill"]
 RECORDED = [name for name in NAMES if name.startswith("recorded-") and name != "recorded-git"]  # of one program
 LONG = [
+    "crash-published",
     "crash-states",
     "crash-states-two",
     "full-disk",
