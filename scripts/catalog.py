@@ -108,6 +108,12 @@ what works on this machine, and why some cannot be had.""",
         {"what it does": _title},
     ),
     Table(
+        "Ages",
+        "Profiles of Geriatrix: `metadata+agrawal80` ages the file system so, and fills it to 80 %.",
+        "workflow/ages",
+        {"": _title},
+    ),
+    Table(
         "Stacks",
         "What lies under a file system. `md-raid6@12` has twelve disks, `md-raid6+lvm` has LVM on top.",
         "workflow/stacks",

@@ -222,3 +222,48 @@ def test_check_does_nothing(age, tmp_path):
         assert json.loads(checked.stdout) == {"bytes": 0, "names": 0}
     assert not list((tmp_path / "files").iterdir())
     assert "cannot examine" in age("--layout", tmp_path / "none", expect=1).stderr
+
+
+def classes_of(ages: list[tuple[float, int]], made: list[int], operations: int) -> list[float]:
+    """Shares of the files in each class of age, by the operations that made them."""
+    until = [age / ages[-1][0] * operations for age, _ in ages]
+    old = [next(number for number, most in enumerate(until) if operations - tick <= most) for tick in made]
+    return [old.count(number) / len(old) for number in range(len(ages))]
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["ext4", "btrfs"])
+def test_files_get_the_ages_sizes_and_depths_of_a_profile(run, fresh, name):
+    """The number of the operation that made a file is its name."""
+    ages, sizes, depths = [(1, 1), (10, 3), (100, 6)], {4096: 3, 100_000: 2}, {1: (1, 1), 3: (3, 4)}
+    folder = fresh(name)
+    words = ["--ages", ",".join(f"{age}:{weight}" for age, weight in ages)]
+    words += ["--sizes", ",".join(f"{size}:{weight}" for size, weight in sizes.items())]
+    words += ["--folders", ",".join(f"{depth}:{weight}:{some}" for depth, (weight, some) in depths.items())]
+    done = run("age-by-profile", *words, "--fill", "50", "--seed", "3", folder)
+    by_name = {sample["name"]: sample for sample in done.samples}
+    assert list(by_name) == ["fill", "layout-before", "churn", "layout-after"]
+    files = [path for path in (folder / "aged").rglob("*") if path.is_file()]
+    filled = by_name["layout-before"]["items"]
+    operations = 2 * filled * 0.1 / 0.01  # so that the youngest class, a hundredth of the time, gets its tenth
+    assert filled + by_name["churn"]["items"] == pytest.approx(operations, abs=1)
+    assert by_name["layout-after"]["items"] == len(files) == pytest.approx(filled, rel=0.1)
+    shares = classes_of(ages, [int(path.name, 16) for path in files], round(operations))
+    assert shares == pytest.approx([0.1, 0.3, 0.6], abs=0.01)
+    large = [path.stat().st_size for path in files].count(100_000)
+    assert set(sizes) == {path.stat().st_size for path in files} and large / len(files) == pytest.approx(0.4, abs=0.01)
+    deep = [len(path.relative_to(folder / "aged").parts) - 1 for path in files]
+    assert set(deep) == {1, 3} and deep.count(3) / len(files) == pytest.approx(0.75, abs=0.01)
+    assert len({path.parent for path in files}) == 5
+    content = sum(path.stat().st_blocks * 512 for path in files)
+    status = os.statvfs(folder)
+    assert content / (status.f_blocks * status.f_frsize) == pytest.approx(0.5, abs=0.03)
+    assert f"{len(files)} files, " in done.stdout and "0 files had no room" in done.stdout
+
+
+@needs_root
+def test_a_file_system_that_allocates_nothing_is_not_aged_by_a_profile(run, fresh):
+    words = "--ages 1:1,2:1 --sizes 4096:1 --folders 1:1:1 --fill 50".split()
+    done = run("age-by-profile", *words, fresh("ext2"), expect=1)
+    words = "engine: age-by-profile: the file system allocates no space without writing: choose +fillN instead"
+    assert done.stderr.strip() == words

@@ -12,6 +12,7 @@ import yaml
 from conftest import BIN
 from helpers import CATALOG, cell, drawn, names, put, rendered
 from reprofs.errors import UserError
+from reprofs.plan.ages import Ages
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import read, schemas, tree
 from reprofs.plan.catalog import OWN, Catalog, named
@@ -36,7 +37,7 @@ from reprofs.trial.planning import make_plan, table
 from reprofs.trial.resolve import resolve as resolve_cell
 from reprofs.trial.setup import devices
 
-KINDS = (Filesystem, Layer, Device, Network, Processor, Kernel, Workload, Study)
+KINDS = (Filesystem, Layer, Device, Network, Processor, Kernel, Ages, Workload, Study)
 OF_KIND = {kind.kind: kind for kind in (*KINDS, Published)}
 SYSTEMS = list(CATALOG.paths(Filesystem))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-KINDS = ["filesystems", "workloads", "stacks", "devices", "networks", "processors", "machines"]
+KINDS = ["filesystems", "workloads", "stacks", "devices", "networks", "processors", "machines", "ages"]
 FOLDERS = [f"workflow/{kind}" for kind in KINDS]
 STUDY = "title: What is\n  this | that?\ncells: [{labs: [exact, host]}, {labs: [host]}]\nscale: smoke\n"
 

@@ -731,11 +731,11 @@ def test_what_begins_alike_goes_on_from_a_saved_state(guest, tmp_path, monkeypat
     lab = exact.ExactLab(guest, own_cache(tmp_path, guest))
     job = in_two_parts("true", "echo one")
     with monkeypatch.context() as patch:
-        patch.setattr(lab, "_cluster", lambda *arguments: None)
+        patch.setattr(lab, "_begun", lambda *arguments: None)
         through = lab.run(job, 120)
     first, again, other = (lab.run(one, 120) for one in (job, job, in_two_parts("true", "echo another one")))
     assert (through.ending, through.environment["start"]) == ("finished", "snapshot")
-    assert {run.environment["start"] for run in (first, again, other)} == {"snapshot of the mounted cluster"}
+    assert {run.environment["start"] for run in (first, again, other)} == {"snapshot of what was set up"}
     assert first.output == again.output == through.output
     assert b"another one" in other.output and other.output[:2000] == first.output[:2000]
     (state,) = _states.by_age(tmp_path / "cluster")

@@ -375,7 +375,7 @@ def test_same_bytes_with_and_without_a_saved_cluster(engine, root, tmp_path, mon
     assert [record["status"] for record in made] == ["ok"] * 3
     assert len({record["digests"]["measurement"] for record in made}) == 1
     starts = [record["environment"]["lab"]["start"] for record in made]
-    assert starts == ["snapshot of the mounted cluster"] * 2 + ["cold boot"]
+    assert starts == ["snapshot of what was set up"] * 2 + ["cold boot"]
 
 
 @pytest.mark.soak

@@ -118,6 +118,7 @@ def test_every_program_has_its_name_and_tells_what_it_takes(engine, name):
 
 # What is asked of a program, and what its sentence has. What all programs refuse alike, by options.c, stands here once.
 TREE = "--files 3 --sizes 1:1 --level"
+PROFILE = "--ages 1:1,2:1 --sizes 1:1 --folders 1:1:1"
 WRONG = {
     "access-lists": [("--how set d", "--files must be given")],
     "age": [
@@ -128,6 +129,17 @@ WRONG = {
         ("--fill 50 --size-median 0", "--size-median cannot be 0"),
         ("--fill 50 --size-median 1G", "--size-median", "above --size-max"),
         ("--verify --layout", "exclude"),
+    ],
+    "age-by-profile": [
+        ("--fill 50", "--ages, --sizes and --folders are needed"),
+        (f"{PROFILE}", "--fill is missing"),
+        (f"{PROFILE} --fill 98", "--fill cannot be 98", "1 to 97"),
+        ("--ages 2:1,1:1", "--ages cannot be 2:1,1:1"),
+        ("--ages 1:0", "--ages cannot be 1:0"),
+        ("--ages 1:1;2:1", "--ages cannot be 1:1;2:1"),
+        ("--sizes 1:nan", "--sizes cannot be 1:nan"),
+        ("--folders 1:1", "--folders cannot be 1:1"),
+        ("--folders 65:1:1", "--folders cannot be 65:1:1"),
     ],
     "compile-tree": [
         ("-i 0", "-i", "from 1"),
@@ -248,7 +260,7 @@ def test_wrong_arguments_are_one_sentence_before_anything_is_done(run, name):
         (("mdtest", "--help"), 0, ["usage: engine mdtest"]),
         (("--help",), 0, ["access-lists, age, ", ", walk"]),
         (("mdtset",), 2, ["no program 'mdtset': did you mean mdtest?"]),
-        (("nonsense",), 2, ["no program 'nonsense': known are access-lists, age, archive, ", " more."]),
+        (("nonsense",), 2, ["no program 'nonsense': known are access-lists, age, age-by-profile, ", " more."]),
     ],
 )
 def test_the_word_engine_by_hand(words, code, told):

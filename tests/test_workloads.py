@@ -49,6 +49,9 @@ def test_modifiers():
     assert resolve("git-annex+aged4", CATALOG).runs == 4
     old = resolve("metadata+pulls1000", CATALOG)
     assert old.pulls == 1000 and old.title.endswith("(after 1,000 pulls)")
+    used = resolve("metadata+agrawal80+device512", CATALOG)
+    assert (used.fill, used.ages.name) == (80, "agrawal")
+    assert used.title.endswith("(device of 512 MiB, file system aged by profile agrawal and filled to 80 %)")
     own = resolve("git-annex-small@200+aged2+nosync", CATALOG)
     assert (own.runs, own.environment["LD_PRELOAD"], own.labs) == (2, "/run/nosync.so", ["exact", "vm"])
     assert resolve("compressible@50", CATALOG).title == "Content that compresses (50 %)"
@@ -155,6 +158,8 @@ def test_no_phase_is_measured_in_steps_of_its_own_waiting():
         ("git-annex-small+nosync2", "+nosync takes no number: leave 2 out"),
         ("metadata+nosync", "+nosync is unknown or repeated"),
         ("metadata+fill95", "+fill must be from 1 to 90"),
+        ("metadata+agrawal95", "+agrawal must be from 1 to 90"),
+        ("metadata+agrawal80+fill80", r"\+fill is unknown or repeated"),
         ("metadata+aged3", "workload metadata cannot be repeated in one file system"),
         ("read-while-write+clients2", "workload read-while-write is made for a single writer"),
         ("mdtest@12", "workload mdtest has a fixed size"),
@@ -308,9 +313,28 @@ def test_aged_by_pulls_first(recorded):
     record = recorded(cell("metadata@50+pulls3"))
     assert (record["status"], record["reason"]) == ("ok", "")
     (before,) = record["measurement"]["preparation"]
-    assert before["name"] == "pulls" and "--pulls 3 --seed 11 pulled" in " ".join(before["argv"])
+    assert before["name"] == "pulls" and "--pulls 3 --seed 1 pulled" in " ".join(before["argv"])
     job = rendered(cell("metadata@50+pulls3+fill10")).text()
-    assert job.index("arg=age") < job.index("arg=pulls") < job.index("operation=make-tree")
+    assert job.index("arg=age") < job.index("arg=pulls") < job.index("pause") < job.index("operation=make-tree")
+
+
+def test_an_aged_file_system_is_made_once_a_round(guest, tmp_path, monkeypatch):
+    """Trials of other workloads and seeds go on from its saved state, with the numbers that they have without one."""
+    first = changed(cell("metadata@50+pulls3"), round=2)
+    other = changed(first, workload="metadata@60+pulls3", seed=12)
+    setups = [rendered(changed(one, round=number)).setup() for one in (first, other) for number in (1, 2)]
+    assert setups[0] == setups[2] != setups[1] == setups[3]
+    made = []
+    for number, (trial, start) in enumerate(((first, "auto"), (other, "auto"), (first, "cold boot"))):
+        monkeypatch.setenv("REPROFS_START", start)
+        made.append(run_trial(trial, CATALOG, tmp_path / f"{number}.json"))
+    assert [record["status"] for record in made] == ["ok"] * 3
+    ways = [record["environment"]["lab"]["start"] for record in made]
+    assert ways == ["snapshot of what was set up"] * 2 + ["cold boot"]
+    aged = [record["measurement"]["preparation"][0] for record in made]
+    assert aged[0] == aged[1] == aged[2]
+    assert made[0]["digests"]["measurement"] == made[2]["digests"]["measurement"]
+    assert made[0]["digests"]["measurement"] != made[1]["digests"]["measurement"]
 
 
 @pytest.mark.parametrize("lab", ["host", "mount"])

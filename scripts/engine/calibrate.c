@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, RUNS = 30, FLUSHES = 101, MOST = 64 << 20 };
+enum { PAGE = 4096, RUNS = 300, FLUSHES = 101, MOST = 64 << 20 };
 
 static void fail(const char *what) {
     fprintf(stderr, "%s: %s\n", what, strerror(errno));
@@ -42,7 +42,7 @@ static int by_size(const void *a, const void *b) {
 }
 
 static double of_runs(double (*run)(void *), void *with, int runs, int at) {
-    double found[FLUSHES];
+    double found[RUNS];
     for (int i = 0; i < runs; i++) found[i] = run(with);
     qsort(found, runs, sizeof *found, by_size);
     return found[at];

@@ -58,7 +58,7 @@ def needs(workload: Modified, scale: str, zeros: bool = True) -> int:
             if ZEROS in arguments and not zeros:
                 continue
             programs = max(programs, _ask(where, tuple(arguments)))
-    before = _ask(workload.at(scale), tuple(workload.ageing(1)[1:])) if workload.pulls else 0
+    before = _ask(workload.at(scale), tuple(workload.ageing(1)["pulls"][1:])) if workload.pulls else 0
     return (tree + programs) * workload.clients + before
 
 

@@ -341,10 +341,14 @@ class Job:
     def _calls(self) -> list[list[str]]:
         return [call for step in self.steps for call in engine_calls(step.values().get("arg", []))]
 
-    def setup(self) -> str:
-        """The beginning of that text, to the step Pause and with it; empty without one."""
+    def beginning(self) -> Job:
+        """Its steps to the step Pause and with it; none without one."""
         pauses = [number for number, step in enumerate(self.steps) if isinstance(step, Pause)]
-        return _text(self.steps[: pauses[0] + 1]) if pauses else ""
+        return Job(self.steps[: pauses[0] + 1] if pauses else [])
+
+    def setup(self) -> str:
+        """The text of that beginning; empty without one."""
+        return self.beginning().text()
 
     def at(self, folder: str) -> Job:
         """The same job with another folder under test; a job without one is unchanged."""

@@ -24,6 +24,7 @@ from reprofs.errors import UserError
 from reprofs.files import cache_folder, sha256, write_text
 from reprofs.guest import engine, qemu, steps
 from reprofs.guest import kernel as kernels
+from reprofs.guest.carried import digest_of
 from reprofs.guest.kernel import Built
 from reprofs.guest.lock import KERNEL, KERNEL_FILES, read_lock
 from reprofs.guest.modules import CRASHES, of_jobs
@@ -250,18 +251,19 @@ class ExactLab(GuestLab):
         setup = job.setup().encode()
         used, before = "cold boot", b""
         self.load(job)
+        programs = self.programs if job.beginning().programs() else {}
         with contextlib.ExitStack() as places:
             place = self._prepared(places, text, setup)
             machine = None
             if self.start != "cold boot":
                 try:
                     snapshot = self._snapshot()
-                    cluster = self._cluster(snapshot, setup, time_limit_s) if setup else None
+                    saved = self._begun(snapshot, setup, programs, time_limit_s) if setup else None
                     machine = self._machine(place, incoming=True, plugin=self.plugin)
-                    machine.restore(cluster or snapshot)
-                    used = "snapshot of the mounted cluster" if cluster else "snapshot"
-                    if cluster:
-                        setup, before = b"", cluster.with_suffix(".output").read_bytes()
+                    machine.restore(saved or snapshot)
+                    used = "snapshot of what was set up" if saved else "snapshot"
+                    if saved:
+                        setup, before = b"", saved.with_suffix(".output").read_bytes()
                 except MachineError as error:
                     if machine:
                         machine.end()
@@ -383,19 +385,20 @@ class ExactLab(GuestLab):
                 machine.wait_for_pause(time.monotonic() + BOOT_LIMIT_S)
                 machine.save(path)
 
-    def _cluster(self, snapshot: Path, setup: bytes, time_limit_s: float) -> Path | None:
+    def _begun(self, snapshot: Path, setup: bytes, programs: dict[str, Path], time_limit_s: float) -> Path | None:
         """The state saved at the end of `setup`, the part of a job before its pause; None where that part fails.
 
-        Made by the first trial that needs it. Raises MachineError.
+        programs: of the job, if that part runs one. Made by the first trial that needs it. Raises MachineError.
         """
-        key = hashlib.sha256(snapshot.name.encode() + setup).hexdigest()
+        digests = json.dumps([[name, digest_of(path)] for name, path in programs.items()]) if programs else ""
+        key = hashlib.sha256(snapshot.name.encode() + setup + digests.encode()).hexdigest()
         path = self.cache / "cluster" / key
         if _states.found(path):
             return path
 
         def make(path: Path) -> None:
             with workplace() as place:
-                self._write_job(place, setup)
+                self._write_job(place, setup, programs=programs)
                 with contextlib.closing(self._machine(place, incoming=True)) as machine:
                     machine.restore(snapshot)
                     machine.call("cont")

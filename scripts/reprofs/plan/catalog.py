@@ -38,7 +38,10 @@ def _own(extra: str) -> Path:
     return folder
 
 
-OWN = ("filesystems", "stacks", "devices", "networks", "processors", "kernels", "machines", "workloads", "studies")
+OWN = (
+    *("filesystems", "stacks", "devices", "networks", "processors", "kernels", "machines", "ages", "workloads"),
+    "studies",
+)
 UNAVAILABLE = "_unavailable.yaml"  # what cannot be had, by name, beside the files of the others
 
 

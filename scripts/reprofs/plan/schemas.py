@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from reprofs.files import write_text
+from reprofs.plan.ages import Ages
 from reprofs.plan.config import Config, RealDisks
 from reprofs.plan.device import Device
 from reprofs.plan.filesystem import Filesystem
@@ -28,7 +29,7 @@ from reprofs.plan.workload import Workload
 
 # Kinds of files that are found by their names, in the order in which `reprofs list` has them.
 NAMED: tuple[type[Descriptor], ...] = (
-    *(Filesystem, Layer, Device, Network, Processor, Kernel, Machine, Workload, Study, Published),
+    *(Filesystem, Layer, Device, Network, Processor, Kernel, Machine, Ages, Workload, Study, Published),
 )
 KINDS: tuple[type[Descriptor], ...] = (
     *NAMED,

@@ -4,6 +4,7 @@
 +clientsN    N processes do the same, each in a folder and with a seed of its own, from one start barrier
 +agedN       the phases are repeated N times in one file system, which ages it (workloads with the key `aged`)
 +fillN       before anything else the file system is filled to N percent and churned
++PROFILEN    the same until its files are as old, large and deep as in a profile of workflow/ages
 +pullsN      before, a tree in the same file system is updated by N pulls, as git does it
 +deviceN     the stack offers N MiB to the file system, also less than ROOM_MIB, to see what that changes
 +NAME        a modifier of the workload's own (its key `modifiers`)
@@ -17,6 +18,7 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, mode
 
 from reprofs.errors import FileError, UserError, several, short
 from reprofs.plan import recording, sequences, tree
+from reprofs.plan.ages import Ages
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.command import argv
 from reprofs.plan.guest import known_guest
@@ -202,13 +204,15 @@ class Modified(Workload):
     """A workload with its modifiers applied.
 
     spec: its name with them; clients: how many processes do the same; runs: how often the phases run in one file
-    system; fill: percent; pulls: of another tree, before; labs: the only ones that have all its modifiers.
+    system; fill: percent, of files as in `ages` if it is there; pulls: of another tree, before; labs: the only ones
+    that have all its modifiers.
     """
 
     spec: str
     clients: int = 1
     runs: int = 1
     fill: int = 0
+    ages: Ages | None = None
     pulls: int = 0
     labs: list[str] | None = None
 
@@ -216,9 +220,19 @@ class Modified(Workload):
         """The beginning of error messages about it at a scale."""
         return f"{self.file}: workload {self.spec}, scale {scale}"
 
-    def ageing(self, seed: object) -> list[str]:
-        """The command of +pulls: 1,000 write each of 2,000 files twice, as 10,000 pulls of Linux do."""
-        return f"engine pulls --files 2000 --changes 4 --pulls {self.pulls} --seed {seed} pulled".split()
+    def ageing(self, seed: object) -> dict[str, list[str]]:
+        """Name -> command of what ages the file system first; the same for all workloads, which share what it makes.
+
+        1,000 pulls write each of 2,000 files twice, as 10,000 pulls of Linux do.
+        """
+        found = {}
+        if self.fill:
+            how = ["age-by-profile", *self.ages.arguments()] if self.ages else ["age", "--churn", "1"]
+            found["age"] = ["engine", *how, "--fill", f"{self.fill}", "--seed", f"{seed}", "."]
+        if self.pulls:
+            words = f"engine pulls --files 2000 --changes 4 --pulls {self.pulls} --seed {seed} pulled"
+            found["pulls"] = words.split()
+        return found
 
     def recording(self) -> str | None:
         """The name of the recording that it replays, if it does."""
@@ -266,7 +280,11 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         raise UserError(f"workload {short(spec)} is not a name with modifiers, such as metadata@50000+clients30.")
     name, times, size, rest = found.groups()
     workload = catalog.get(Workload, name)
-    numbers, own = _modifiers(spec, workload, rest)
+    profiles = [name for name in catalog.paths(Ages) if name.isalpha()]
+    numbers, own = _modifiers(spec, workload, rest, profiles)
+    aged = next((name for name in profiles if name in numbers), None)
+    if aged:
+        numbers["fill"] = numbers[aged]
     scales = _scales(spec, workload, times, size)
     if room := numbers.get("device"):
         scales = Scales(**{name: scale.model_copy(update={"device_mib": room}) for name, scale in scales})
@@ -283,7 +301,8 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
             labs = [lab for lab in modifier.labs if labs is None or lab in labs]
     told = [
         *_size(workload, times, size),
-        *(words.format(numbers[key]) for key, words in TOLD.items() if key in numbers),
+        *(words.format(numbers[key]) for key, words in TOLD.items() if key in numbers and not (aged and key == "fill")),
+        *([f"file system aged by profile {aged} and filled to {numbers[aged]} %"] if aged else []),
     ]
     told += [modifier.title for modifier in own]
     changed = {
@@ -295,6 +314,7 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         "clients": numbers.get("clients", 1),
         "runs": numbers.get("aged", 1),
         "fill": numbers.get("fill", 0),
+        "ages": catalog.get(Ages, aged) if aged else None,
         "pulls": numbers.get("pulls", 0),
         "labs": labs,
     }
@@ -311,14 +331,19 @@ def _size(workload: Workload, times: str, size: str | None) -> list[str]:
     return [f"{int(size):,} {'times the ' if times else ''}{unit}"]
 
 
-def _modifiers(spec: str, workload: Workload, rest: str) -> tuple[dict[str, int], list[Modifier]]:
-    """The modifiers with a number, and the workload's own, of `+clients2+nosync`. Raises UserError for wrong ones."""
+def _modifiers(spec: str, workload: Workload, rest: str, profiles: list[str]) -> tuple[dict[str, int], list[Modifier]]:
+    """The modifiers with a number, and the workload's own, of `+clients2+nosync`. Raises UserError for wrong ones.
+
+    profiles: names of profiles of ages, of which one takes the place of fill.
+    """
+    limits = LIMITS | dict.fromkeys(profiles, LIMITS["fill"])
     numbers: dict[str, int] = {}
     own: list[str] = []
     for word, number in re.findall(r"\+([a-z]+)([0-9]*)", rest):
-        low, high = LIMITS.get(word, (0, 0))
-        if (word not in workload.modifiers and not high) or word in numbers or word in own:
-            known = several([*LIMITS, *workload.modifiers])
+        low, high = limits.get(word, (0, 0))
+        fills = word in {"fill", *profiles} and not numbers.keys().isdisjoint({"fill", *profiles})
+        if (word not in workload.modifiers and not high) or word in numbers or word in own or fills:
+            known = several([*limits, *workload.modifiers])
             raise UserError(f"workload {spec}: +{word} is unknown or repeated; known modifiers: {known}.")
         if not high and number:
             raise UserError(f"workload {spec}: +{word} takes no number: leave {number} out.")

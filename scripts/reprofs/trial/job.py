@@ -66,7 +66,10 @@ class _Writer:
             self.seed = f"{self.seed}{CLIENT}"
         self.several = self.at.clients if self.at.clients > 1 else None
         self.supply = [f"/sys/block/{Path(path).name}/supply" for path in setup.paths]
-        self.pauses = self.setup.lab.pause_steps() if self.filesystem.hosts else []
+        self.aged = bool(setup.workload.fill or setup.workload.pulls)
+        # What is the same in many trials can be saved for them: a cluster in all, an aged file system in each round.
+        self.pauses = self.setup.lab.pause_steps() if self.filesystem.hosts or self.aged else []
+        self.begins = getattr(setup.cell, "round", seed) if self.aged else CLUSTER_SEED
         self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
 
@@ -77,8 +80,10 @@ class _Writer:
         self.make()
         self.mount()
         self.readback(self.stack.readback)
+        first = len(self.steps)
+        self.age()
         self.pause()
-        before = len(self.steps)
+        before = first if self.aged else len(self.steps)
         self.inspect()
         self.limit()
         self.prepare()
@@ -92,8 +97,7 @@ class _Writer:
             before = 0 if Job(self.steps).modules() else before  # a module comes with them, and makes the disk
             self.steps[before:before] = self.setup.lab.program_steps()
         taken = self.lines("taken", self.filesystem.taken)
-        alone = self.setup.engine_alone
-        return Job(self.steps, MOUNTPOINT, self.stack.makes, taken, self.at.apart, engine_alone=alone)
+        return Job(self.steps, MOUNTPOINT, self.stack.makes, taken, self.at.apart, engine_alone=self.setup.engine_alone)
 
     @functools.cached_property
     def values(self) -> dict[str, str]:
@@ -160,8 +164,7 @@ class _Writer:
     def devices(self) -> None:
         """Sets up the clock, the disks, and the stack on them."""
         if self.setup.lab.seeds:
-            # What is the same in all rounds can be saved for them: the UUIDs and the arrangement of a cluster.
-            self.steps.append(steps.Seed(value=CLUSTER_SEED if self.pauses else self.seed))
+            self.steps.append(steps.Seed(value=self.begins if self.pauses else self.seed))
         self.processor()
         self.steps.append(steps.Clock())
         if self.setup.paths:
@@ -174,8 +177,13 @@ class _Writer:
             self.steps += [steps.Await(path=path, limit_s=RESYNC_LIMIT_S) for path in self.stack.resync]
         self.steps.append(steps.Devices(path=self.setup.paths, flash=self.setup.flash))
 
+    def age(self) -> None:
+        """Ages the file system before anything of the trial's own is made, by a seed of the round."""
+        for name, words in self.setup.workload.ageing(self.begins).items():
+            self.unmeasured(name, None, **self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT))
+
     def pause(self) -> None:
-        """Where servers had to start first: the lab may save what they are now."""
+        """Where servers had to start or a file system aged first: the lab may save what they are now."""
         if self.pauses:
             self.steps += [*self.pauses, steps.Seed(value=self.seed)]
             self.offset()
@@ -318,29 +326,21 @@ class _Writer:
             self.cold()
 
     def prepare(self) -> None:
-        """What precedes the measured phases: ageing, and the population, which is verified from the device."""
-        workload = self.setup.workload
-        if workload.fill:
-            words = ["engine", "age", "--fill", str(workload.fill), "--churn", "1", "--seed", str(self.seed)]
-            words += ["--reserve", str(self.setup.needs), "."]
-            self.unmeasured("age", None, **self.execute(words, 1, AGE_LIMIT_S, MOUNTPOINT))
-        if workload.pulls:
-            self.unmeasured("pulls", None, **self.execute(workload.ageing(self.seed), 1, AGE_LIMIT_S, MOUNTPOINT))
-        for entry in workload.populate:
+        """What precedes the measured phases: the population, which is verified from the device."""
+        for entry in self.setup.workload.populate:
             if isinstance(entry, str):
                 self.unmeasured(entry, self.several, operation=entry, order="tree")
             else:
                 words = self.words(entry.run, 1)
                 self.unmeasured(entry.name, self.several, **self.execute(words, 1, entry.limit_s))
-        self.tree_there = "create" in workload.populate
+        self.tree_there = "create" in self.setup.workload.populate
         if self.tree_there:
             self.verify("populate: tree", "tree")
 
     def unmeasured(self, name: str, clients: int | None, **what: Any) -> None:
         """Adds a phase that no statistic includes."""
-        self.steps.append(
-            Phase(name=name, cache="warm", sync=self.syncs, unmeasured=1, clients=clients, space=self.space, **what)
-        )
+        where = {"sync": self.syncs, "clients": clients, "space": self.space}
+        self.steps.append(Phase(name=name, cache="warm", unmeasured=1, **where, **what))
 
     def fault(self) -> None:
         """The fault of a stack that has one."""

@@ -100,7 +100,8 @@ class Setup:
         if self.workload.fills(zeros):
             return room
         spare = self.disk_mib << 20 if zeros and self.stack.state == "rebuilding" else 0
-        return needs(self.workload, self.cell.scale, zeros) + room * self.workload.fill // 100 + spare
+        fill = 0 if self.workload.ages else self.workload.fill  # by a profile, space is allocated and nothing written
+        return needs(self.workload, self.cell.scale, zeros) + room * fill // 100 + spare
 
     @property
     def profiles(self) -> list[Device]:

@@ -2,7 +2,6 @@
 #ifndef REPROFS_AGE_LAYOUT_H
 #define REPROFS_AGE_LAYOUT_H
 
-#include "content.h"
 #include "measure.h"
 #include "program.h"
 #include "samples.h"
