@@ -263,7 +263,7 @@ def test_files_get_the_ages_sizes_and_depths_of_a_profile(run, fresh, name):
 
 @needs_root
 def test_a_file_system_that_allocates_nothing_is_not_aged_by_a_profile(run, fresh):
-    words = "--ages 1:1,2:1 --sizes 4096:1 --folders 1:1:1 --fill 50".split()
+    words = ["--ages", "1:1,2:1", "--sizes", "4096:1", "--folders", "1:1:1", "--fill", "50"]
     done = run("age-by-profile", *words, fresh("ext2"), expect=1)
     words = "engine: age-by-profile: the file system allocates no space without writing: choose +fillN instead"
     assert done.stderr.strip() == words

@@ -12,9 +12,9 @@ import yaml
 from conftest import BIN
 from helpers import CATALOG, cell, drawn, names, put, rendered
 from reprofs.errors import UserError
-from reprofs.plan.ages import Ages
 from reprofs.plan import catalog as catalogs
 from reprofs.plan import read, schemas, tree
+from reprofs.plan.ages import Ages
 from reprofs.plan.catalog import OWN, Catalog, named
 from reprofs.plan.command import expand
 from reprofs.plan.device import Device

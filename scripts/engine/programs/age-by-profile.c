@@ -109,6 +109,11 @@ static unsigned commonest(const struct shares *s, const bool *allowed) {
         if (allowed[i] && (found == CLASSES || excess(s, i) > excess(s, found))) found = i;
     return found;
 }
+static void put_last(struct kind *k, uint32_t tick) {
+    if (k->oldest == NOBODY) k->oldest = tick;
+    else file[k->youngest].next = tick;
+    k->youngest = tick;
+}
 /* *made: whether there was room. */
 static int make_file(unsigned size, bool *made) {
     char path[PATH];
@@ -124,18 +129,16 @@ static int make_file(unsigned size, bool *made) {
         if (error != ENOSPC || attempt + 1 == AGAIN || syncfs(f.root)) break;
     }
     *made = !error;
-    if (fd >= 0 && !error && !fstat(fd, &s) && !s.st_blocks && sizes.at[size] >= (double)f.block) error = EOPNOTSUPP;
-    if (fd >= 0 && close(fd) && !error) error = errno;
+    /* ZFS says that it has allocated, and has not */
+    if (!error && !fstat(fd, &s) && !s.st_blocks && sizes.at[size] >= (double)f.block) error = EOPNOTSUPP;
+    if (fd >= 0) close(fd);
     if (error == ENOSPC) {
         f.full++;
         return fd >= 0 && unlinkat(f.root, path, 0) ? broken("cannot delete %s: %s", path, reason(errno)) : 0;
     }
     if (error == EOPNOTSUPP) return broken("the file system allocates no space without writing: choose +fillN instead");
     if (error) return broken("cannot make %s: %s", path, reason(error));
-    struct kind *k = &kind[age][size][depth];
-    if (k->oldest == NOBODY) k->oldest = (uint32_t)tick;
-    else file[k->youngest].next = (uint32_t)tick;
-    k->youngest = (uint32_t)tick;
+    put_last(&kind[age][size][depth], (uint32_t)tick);
     ages.count[age]++, sizes.count[size]++, depths.count[depth]++;
     f.files++, f.operations++, f.live += blocks_of(size), f.allocated += blocks_of(size);
     return 0;

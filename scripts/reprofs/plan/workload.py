@@ -280,11 +280,9 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         raise UserError(f"workload {short(spec)} is not a name with modifiers, such as metadata@50000+clients30.")
     name, times, size, rest = found.groups()
     workload = catalog.get(Workload, name)
-    profiles = [name for name in catalog.paths(Ages) if name.isalpha()]
+    profiles = [name for name in catalog.paths(Ages) if name.isalpha() and name not in LIMITS]
     numbers, own = _modifiers(spec, workload, rest, profiles)
-    aged = next((name for name in profiles if name in numbers), None)
-    if aged:
-        numbers["fill"] = numbers[aged]
+    ages = next((catalog.get(Ages, name) for name in profiles if name in numbers), None)
     scales = _scales(spec, workload, times, size)
     if room := numbers.get("device"):
         scales = Scales(**{name: scale.model_copy(update={"device_mib": room}) for name, scale in scales})
@@ -292,31 +290,17 @@ def resolve(spec: str, catalog: Catalog) -> Modified:
         raise UserError(f"workload {name} cannot be repeated in one file system: leave +aged out.")
     if "clients" in numbers and workload.alone:
         raise UserError(f"workload {name} is made for a single writer: leave +clients out.")
-    environment, labs, phases = dict(workload.environment), None, workload.phases
-    for modifier in own:
-        environment |= modifier.environment
-        if modifier.outage:
-            phases = [phase.model_copy(update={"outage": modifier.outage}) for phase in phases]
-        if modifier.labs:
-            labs = [lab for lab in modifier.labs if labs is None or lab in labs]
-    told = [
-        *_size(workload, times, size),
-        *(words.format(numbers[key]) for key, words in TOLD.items() if key in numbers and not (aged and key == "fill")),
-        *([f"file system aged by profile {aged} and filled to {numbers[aged]} %"] if aged else []),
-    ]
-    told += [modifier.title for modifier in own]
+    told = [*_size(workload, times, size), *_told(numbers), *(modifier.title for modifier in own)]
     changed = {
         "title": workload.title + (f" ({', '.join(told)})" if told else ""),
-        "environment": environment,
         "scales": scales,
-        "phases": phases,
         "spec": spec,
         "clients": numbers.get("clients", 1),
         "runs": numbers.get("aged", 1),
-        "fill": numbers.get("fill", 0),
-        "ages": catalog.get(Ages, aged) if aged else None,
+        "fill": numbers.get(ages.name if ages else "fill", 0),
+        "ages": ages,
         "pulls": numbers.get("pulls", 0),
-        "labs": labs,
+        **_by_own(workload, own),
     }
     return Modified.model_construct(**{**dict(workload), **changed}).known_as(workload.name, workload.file)
 
@@ -329,6 +313,25 @@ def _size(workload: Workload, times: str, size: str | None) -> list[str]:
     if size == "1" and not times:
         unit = unit.removesuffix("s")
     return [f"{int(size):,} {'times the ' if times else ''}{unit}"]
+
+
+def _by_own(workload: Workload, own: list[Modifier]) -> dict[str, Any]:
+    """What the workload's own modifiers change."""
+    environment, labs, phases = dict(workload.environment), None, workload.phases
+    for modifier in own:
+        environment |= modifier.environment
+        if modifier.outage:
+            phases = [phase.model_copy(update={"outage": modifier.outage}) for phase in phases]
+        if modifier.labs:
+            labs = [lab for lab in modifier.labs if labs is None or lab in labs]
+    return {"environment": environment, "phases": phases, "labs": labs}
+
+
+def _told(numbers: dict[str, int]) -> list[str]:
+    """What a title says of the modifiers with a number; those without words of their own are profiles of ages."""
+    profiles = [name for name in numbers if name not in TOLD]
+    words = TOLD | {name: f"file system aged by profile {name} and filled to {{}} %" for name in profiles}
+    return [text.format(numbers[name]) for name, text in words.items() if name in numbers]
 
 
 def _modifiers(spec: str, workload: Workload, rest: str, profiles: list[str]) -> tuple[dict[str, int], list[Modifier]]:

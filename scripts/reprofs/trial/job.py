@@ -339,8 +339,8 @@ class _Writer:
 
     def unmeasured(self, name: str, clients: int | None, **what: Any) -> None:
         """Adds a phase that no statistic includes."""
-        where = {"sync": self.syncs, "clients": clients, "space": self.space}
-        self.steps.append(Phase(name=name, cache="warm", unmeasured=1, **where, **what))
+        what |= {"sync": self.syncs, "clients": clients, "space": self.space}
+        self.steps.append(Phase(name=name, cache="warm", unmeasured=1, **what))
 
     def fault(self) -> None:
         """The fault of a stack that has one."""
