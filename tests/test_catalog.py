@@ -686,7 +686,15 @@ def test_sentences_are_short_whatever_is_in_a_file():
 
 def test_the_plan_names_the_job_that_each_trial_will_run():
     catalog = Catalog()
-    loads = ["metadata", "metadata+clients2+fill50", "look-alike", "git-annex+aged2", "random-access", "scratch-dna"]
+    loads = [
+        "metadata",
+        "metadata+clients2+fill50",
+        "metadata+agrawal20+pulls3",
+        "look-alike",
+        "git-annex+aged2",
+        "random-access",
+        "scratch-dna",
+    ]
     study = changed(Study, "quick", lambda d: d.update(filesystems=["ext4", "nfs"], workloads=loads, rounds=2))
     catalog.add(Study, "own", study)
     trials = make_plan("own", catalog).trials
