@@ -124,7 +124,7 @@ def _changed(study: PlannedStudy, catalog: Catalog, change: Override) -> Planned
 def _trials(
     study: PlannedStudy, setups: list[Setup], jobs: list[str], crosses: list[tuple[Entry, list[Cell]]]
 ) -> list[PlannedTrial]:
-    """The trials of a study in order; an entry may give its cells fewer rounds. jobs: of each cell, with SEED and TURN."""
+    """The trials of a study in order; an entry may give its cells fewer rounds. jobs: of each cell, with SEED, TURN."""
     most: dict[Cell, int] = {}
     for entry, cells in crosses:
         for cell in cells:
