@@ -247,6 +247,8 @@ def use(kind: str, name: str, known: dict) -> None:
         study |= {"filesystems": ["nfs-ext4"], "networks": [name]}
     elif kind == "processor":
         study["processors"], other = [name], {"labs": [f"exact@{name}"]}
+    elif kind == "ages":
+        study["workloads"], other = [f"metadata@50+{name}10"], {"workloads": [f"metadata@50+{name}90"]}
     elif kind == "kernel":
         study |= {"kernels": [name], "filesystems": ["ext4", "xfs"]}
         other = {"labs": [f"exact@v2-0.5ns@{name}"]}

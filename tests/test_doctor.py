@@ -52,7 +52,7 @@ class FakeCatalog(Catalog):
                 self.add(kind, name, data)
 
     def paths(self, kind):
-        return dict.fromkeys(KINDS[kind.kind])
+        return dict.fromkeys(KINDS.get(kind.kind, {}))
 
 
 def fake_lab(name, **changes):

@@ -318,12 +318,18 @@ def test_aged_by_pulls_first(recorded):
     assert job.index("arg=age") < job.index("arg=pulls") < job.index("pause") < job.index("operation=make-tree")
 
 
-def test_an_aged_file_system_is_made_once_a_round(guest, tmp_path, monkeypatch):
-    """Trials of other workloads and seeds go on from its saved state, with the numbers that they have without one."""
-    first = changed(cell("metadata@50+pulls3"), round=2)
-    other = changed(first, workload="metadata@60+pulls3", seed=12)
+def test_trials_of_a_round_have_one_aged_file_system():
+    first = changed(cell("metadata@50+agrawal20+pulls3"), round=2)
+    other = changed(first, workload="metadata@60+agrawal20+pulls3", seed=12)
     setups = [rendered(changed(one, round=number)).setup() for one in (first, other) for number in (1, 2)]
     assert setups[0] == setups[2] != setups[1] == setups[3]
+
+
+@pytest.mark.wide
+def test_an_aged_file_system_is_saved(guest, tmp_path, monkeypatch):
+    """Trials of other workloads and seeds go on from it, with the numbers that they have without it."""
+    first = changed(cell("metadata@50+pulls3"), round=2)
+    other = changed(first, workload="metadata@60+pulls3", seed=12)
     made = []
     for number, (trial, start) in enumerate(((first, "auto"), (other, "auto"), (first, "cold boot"))):
         monkeypatch.setenv("REPROFS_START", start)
