@@ -457,16 +457,16 @@ def test_hosts_in_the_vm_lab(engine, root, tmp_path, monkeypatch, name, variant)
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "told"),
+    ("command", "limit_s", "code", "told"),
     [
-        ("echo ready", 0, "ready\n"),
-        ("echo still; false", 1, "still\nit did not say '^ready$' within 0 s"),
-        ("if rm mark 2> /dev/null; then echo not yet; else echo ready; fi", 0, "ready\n"),
+        ("echo ready", 0, 0, "ready\n"),
+        ("echo still; false", 0, 1, "still\nit did not say '^ready$' within 0 s"),
+        ("if rm mark 2> /dev/null; then echo not yet; else echo ready; fi", 50, 0, "ready\n"),
     ],
 )
-def test_waiting_ends_with_what_is_expected_or_with_a_sentence(tmp_path, command, code, told):
+def test_waiting_ends_with_what_is_expected_or_with_a_sentence(tmp_path, command, limit_s, code, told):
     (tmp_path / "mark").touch()
-    words = hosts.waiting(["sh", "-c", command], "^ready$", 0)
+    words = hosts.waiting(["sh", "-c", command], "^ready$", limit_s)
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == code and done.stdout.startswith(told), done
 
