@@ -40,21 +40,21 @@ from reprofs.trial.timeout import check_limit_s
 from reprofs.trial.visits import remounting
 
 
-def render(setup: Setup, seed: Any = None, turn: Any = None) -> Job:
-    """The job of a setup. seed, turn: in the place of its trial's seed and round.
+def render(setup: Setup, seed: Any = None, repetition: Any = None) -> Job:
+    """The job of a setup. seed, repetition: in the place of its trial's seed and round.
 
     Raises UserError for commands or figures of its descriptors that cannot be used.
     """
-    if seed is None or turn is None:
+    if seed is None or repetition is None:
         assert isinstance(setup.cell, Trial), "a cell has no seed of its own"
-        seed, turn = setup.cell.seed if seed is None else seed, setup.cell.round
-    return _Writer(setup, seed, turn).write()
+        seed, repetition = setup.cell.seed if seed is None else seed, setup.cell.round
+    return _Writer(setup, seed, repetition).write()
 
 
 class _Writer:
     """Writes the job of one setup."""
 
-    def __init__(self, setup: Setup, seed: Any, turn: Any):
+    def __init__(self, setup: Setup, seed: Any, repetition: Any):
         self.setup = setup
         self.filesystem = setup.filesystem
         self.steps: list[Step] = []
@@ -69,7 +69,7 @@ class _Writer:
         self.aged = bool(setup.workload.fill or setup.workload.pulls)
         # What is the same in many trials can be saved for them: a cluster in all, an aged file system in each round.
         self.pauses = self.setup.lab.pause_steps() if self.filesystem.hosts or self.aged else []
-        self.begins = turn if self.aged else CLUSTER_SEED
+        self.begins = repetition if self.aged else CLUSTER_SEED
         self.together = False  # whether those folders are in place
         self.tree_there = False  # whether the engine's tree is whole and on the device, so that it can be compared
 

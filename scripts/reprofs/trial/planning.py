@@ -30,7 +30,7 @@ from reprofs.trial.resolve import resolve
 from reprofs.trial.setup import Setup
 
 ID_MAX = 200  # a file name has at most 255 bytes, and a trial's files have suffixes
-SEED, TURN = "\0", "\1"  # stand for seed and round in the job of a cell: no command has such characters
+SEED, ROUND = "\0", "\1"  # stand for seed and round in the job of a cell: no command has such characters
 
 
 def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> Plan:
@@ -62,7 +62,7 @@ def make_plan(name: str, catalog: Catalog, change: Override | None = None) -> Pl
         raise
     except UserError as error:  # the study asks for parts that do not exist or do not fit
         raise FileError(f"{file}: {error}") from None
-    jobs = [render(setup, SEED, TURN) for setup in setups]  # they differ in nothing else from round to round
+    jobs = [render(setup, SEED, ROUND) for setup in setups]  # they differ in nothing else from round to round
     trials = _trials(study, setups, [job.text() for job in jobs], crosses)
     _check_ids([trial.id for trial in trials], file)
     plan = Plan(
@@ -124,7 +124,7 @@ def _changed(study: PlannedStudy, catalog: Catalog, change: Override) -> Planned
 def _trials(
     study: PlannedStudy, setups: list[Setup], jobs: list[str], crosses: list[tuple[Entry, list[Cell]]]
 ) -> list[PlannedTrial]:
-    """The trials of a study in order; an entry may give its cells fewer rounds. jobs: of each cell, with SEED, TURN."""
+    """The trials of a study in order; an entry may give its cells fewer rounds. jobs: of cells, with SEED, ROUND."""
     most: dict[Cell, int] = {}
     for entry, cells in crosses:
         for cell in cells:
@@ -135,7 +135,7 @@ def _trials(
         if number > most[cell]:
             continue
         trial = Trial(**dict(cell), round=number, seed=study.seed + number, order=len(trials) + 1)
-        job = jobs[place].replace(SEED, f"{trial.seed}").replace(TURN, f"{number}")
+        job = jobs[place].replace(SEED, f"{trial.seed}").replace(ROUND, f"{number}")
         job = hashlib.sha256(job.encode()).hexdigest()
         trials.append(PlannedTrial(**dict(trial), id=trial_id(trial), job_sha256=job))
     return trials
