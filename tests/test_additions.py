@@ -20,7 +20,7 @@ COPIES = {
     "workflow/networks": "lan-1g.yaml",
     "workflow/processors": "v2-0.5ns.yaml",
     "workflow/kernels": "debian-6.1.yaml",
-    "workflow/machines": "xeon-6-167.yaml",
+    "workflow/machines": "xeon-6-207.yaml",
     "workflow/trees": "mail.yaml",
     "data/published": "metadata-2019.yaml",
     "scripts/reprofs/importers": "compilebench.py",

@@ -971,6 +971,36 @@ def test_killed_workflow_leaves_no_guest(guest, tmp_path):
     assert not place.exists()
 
 
+def test_a_process_of_a_pool_ends_with_a_parent_killed_before_it_began(tmp_path):
+    program = tmp_path / "pool.py"
+    program.write_text(
+        "import multiprocessing, os, signal, sys, time\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from pathlib import Path\n"
+        "from reprofs.workplace import die_with_parent\n"
+        "def late():\n"
+        "    parent = os.getppid()\n"
+        "    Path(sys.argv[1]).write_text(str(os.getpid()))\n"
+        "    while os.getppid() == parent:\n"
+        "        time.sleep(0.01)\n"
+        "    die_with_parent()\n"
+        "if __name__ == '__main__':\n"
+        "    with ProcessPoolExecutor(1, multiprocessing.get_context('spawn'), late) as pool:\n"
+        "        pool.submit(time.time).result()\n"
+    )
+    note = tmp_path / "pid"
+    parent = subprocess.Popen([sys.executable, program, note])
+    until = time.monotonic() + 60
+    while not (note.exists() and note.read_text()) and time.monotonic() < until:
+        time.sleep(0.05)
+    parent.kill()
+    parent.wait()
+    until = time.monotonic() + 60
+    while alive(int(note.read_text())) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(int(note.read_text()))
+
+
 def test_bandwidth_is_kept(guest):
     """100 MiB at 200 MiB/s take half a second of the guest's time; without a limit far less."""
     seconds = []

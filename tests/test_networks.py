@@ -274,6 +274,8 @@ def ask(engine, *words, samples=None, code=0) -> subprocess.CompletedProcess:
     return done
 
 
+# One worker: all listen on one port of this machine.
+@pytest.mark.xdist_group("networks")
 @pytest.mark.parametrize(
     ("words", "items", "size"), [(("round-trips", 20, 64), 20, 64), (("requests", 20, "1K"), 20, 1024)]
 )
@@ -284,6 +286,7 @@ def test_messages_are_answered_one_by_one(engine, tmp_path, words, items, size):
     assert sample["wall_ns"] > 0
 
 
+@pytest.mark.xdist_group("networks")
 def test_the_second_half_of_a_stream_is_timed(engine, tmp_path):
     ask(engine, "--window", 2, "stream", 9, "64K", samples=tmp_path / "s")
     (sample,) = map(json.loads, (tmp_path / "s").read_text().splitlines())

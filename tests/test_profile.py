@@ -305,7 +305,8 @@ def test_a_plugin_that_qemu_cannot_load_is_one_sentence(recorded, tmp_path, monk
     monkeypatch.setattr(builder, "build_profiler", lambda cache: tmp_path / "plugin.so")
     with pytest.raises(UserError, match=r"^the guest cannot be started: QEMU .*; .*plugin\.so") as caught:
         profile(tmp_path / "record.json", CATALOG, tmp_path / "out")
-    assert not (tmp_path / "out").exists() and len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+    said = str(caught.value).replace(str(tmp_path), "")
+    assert not (tmp_path / "out").exists() and len(said) < 250 and "\n" not in said
 
 
 def test_a_plugin_that_ends_qemu_is_quoted(recorded, tmp_path, monkeypatch, engine):

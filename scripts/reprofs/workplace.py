@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import multiprocessing
 import os
 import resource
 import shutil
@@ -145,7 +146,9 @@ def die_with_parent() -> None:
     The rules of the workflow `exec` their command, so the parent is the workflow engine itself. Call once, from the
     main thread of a command.
     """
-    parent = os.getppid()
+    started = multiprocessing.parent_process()
+    # A process of a pool imports for seconds before it comes here: its parent may have ended by then.
+    parent = started.pid if started else os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
