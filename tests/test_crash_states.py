@@ -478,11 +478,11 @@ def test_braces_and_wrong_calls_of_a_sequence_are_refused():
 
 
 @pytest.fixture
-def visit(guest, tmp_path):
-    def run(filesystem: str, sequence: str, *options: str, image=None) -> list[dict] | str:
+def visit(guest, outcome):
+    def run(filesystem: str, sequence: str, *options: str) -> list[dict] | str:
         name, _, variant = filesystem.partition("+")
         setup = state.setup_of(crash(name, variant=variant or "default"), sequence, list(options), CATALOG)
-        said = state.visit(setup, image)
+        said = state.visit(setup, run=outcome)
         return said if options else outputs.states(said)
 
     return run
@@ -549,5 +549,5 @@ def test_a_finding_is_repeated_by_its_number(visit, tmp_path):
     rows = visit("exfat+clusters-4k", "write foo 8192 4096;fsync foo")
     worst = next(row for row in rows if row.get("kind") == "unreadable")
     assert worst["broken"] and not worst["after"]
-    said = visit("exfat+clusters-4k", rows[0]["sequence"], "--at", f"{worst['at']}", image=None)
+    said = visit("exfat+clusters-4k", rows[0]["sequence"], "--at", f"{worst['at']}")
     assert "FOUND unreadable: foo: I/O error" in said and "KERNEL" in said and ": write of" in said
