@@ -143,7 +143,11 @@ def plans() -> dict:
             [flushing("--flush file", "ssd"), flushing("fio --fsync=1", "ssd-nvme")],
             [plan(), flushing("--flush file", "hdd-7200"), flushing("rsync -a a b", "ssd")],
         ),
-        "wear": ([flushing("rm a", "ssd-worn")], [plan(), flushing("rm a", "ssd-nvme")]),
+        "wear": (
+            [flushing("rm a", "ssd-worn")],
+            # Phases that only run commands do not say how many bytes they write.
+            [plan(), flushing("rm a", "ssd-nvme"), plan_with(flushing("rm a", "ssd-worn"), phases=[])],
+        ),
         "stacks": (
             [plan(stacks=["single", "md-raid5"]), plan(stacks=["md-raid5-rebuilding"])],
             [plan(), plan(stacks=["md-raid5"])],

@@ -114,8 +114,9 @@ def flushing(plan: Plan) -> bool:
 
 
 def wearing(plan: Plan) -> bool:
-    """A trial runs on a disk with a model of its flash."""
-    return any(isinstance(device.drive, Solid) and device.drive.flash for device in plan.devices.values())
+    """A trial runs on a disk with a model of its flash, and a phase says how many bytes it writes."""
+    says = any(phase.operation or phase.samples or phase.parse for phase in _phases(plan))
+    return says and any(isinstance(device.drive, Solid) and device.drive.flash for device in plan.devices.values())
 
 
 def kept_up(plan: Plan) -> bool:
