@@ -20,7 +20,7 @@ papermill = Late("papermill")
 NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 published_here = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="nothing is published in this checkout")
 # Studies that notebooks name and results/ has not yet.
-UNPUBLISHED = {"age", "split-brain"}
+UNPUBLISHED = {"split-brain"}
 CELLS, LINES, LONGEST = 14, 20, 120  # cells of code; lines as ruff writes them
 
 

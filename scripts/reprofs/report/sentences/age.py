@@ -26,4 +26,5 @@ def costs(found: pd.DataFrame, pulls: int, place: str) -> str:
         named = [f"{word} ({label})" for word, label in reversed(ends.items())]
         alike = f"{words[0]} on all" if len(ends) == 1 < len(rows) else joined(named, " to ")
         told.append(f"{action} takes {alike}")
-    return f"After {count(pulls, 'pull')} ({place}) {joined(told, ', and ')}, compared with the unaged twin."
+    when = f"After {count(pulls, 'pull')}" if pulls else "Without pulls"
+    return f"{when} ({place}) {joined(told, ', and ')}, compared with the unaged twin."

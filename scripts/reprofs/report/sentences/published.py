@@ -431,9 +431,13 @@ def differences(comparison: Comparison) -> list[dict]:
     kernels = recorded.get("lab.kernel") or recorded.get("host.kernel")
     ground = comparison.ground
     own = [place for place in comparison.places if (place.lab, place.profile) == ground]
+    sizes = {size for place in own for size in comparison.sizes(place)}
+    if not sizes and comparison.about:  # claims alone, without numbers
+        entries = comparison.study.plan.workloads.values()
+        sizes = {number for one in entries if (number := one.parameters.get(comparison.about.size or "")) is not None}
     values = {
         "kernel": listing(kernels) if kernels else "not recorded",
-        "sizes": listing(f"{size:,}" for size in sorted({size for place in own for size in comparison.sizes(place)})),
+        "sizes": listing(f"{size:,}" for size in sorted(sizes)),
         "rounds": count(comparison.study.plan.study.most_rounds(), "repetition"),
         "lab": ground.lab if ground else DASH,
         "profile": ground.profile if ground else DASH,

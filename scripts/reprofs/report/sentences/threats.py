@@ -120,8 +120,9 @@ def new(study: Study) -> str:
         return ""
     entries = study.plan.workloads.items()
     aged = sorted(name for name, one in entries if one.fill or one.pulls or one.size == PULLS or one.runs > 1)
-    only = f" only {listing(aged)} measures." if aged else " were not measured."
-    return f"Every file system was new; ageing, fragmentation and full devices{only}"
+    if aged:
+        return f"Every file system was new, except in {listing(aged)}, which {verb(len(aged), 'ages or fills', 'age or fill')} it."
+    return "Every file system was new; ageing, fragmentation and full devices were not measured."
 
 
 def cold(study: Study) -> str:

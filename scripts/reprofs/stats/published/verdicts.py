@@ -189,10 +189,14 @@ class Claims:
         return cells
 
     def _measured(self, cell: dict) -> pd.DataFrame:
-        """size, round and value of a cell of this study; if it names no workload or stack, of the first that has it."""
+        """size, round and value of a cell of this study.
+
+        If it names no workload, of the one with the fewest modifiers that has it; no stack, of the first.
+        """
         own = select(self.values, **cell)
-        for key in ("workload", "stack"):
-            own = own[own[key] == own[key].iloc[0]] if len(own) else own
+        if len(own):
+            own = own[own["workload"] == min(own["workload"], key=lambda name: name.count("+"))]
+            own = own[own["stack"] == own["stack"].iloc[0]]
         return own[["size", "round", "value"]]
 
     def _test(self, claim: Claim, rounds: list[pd.DataFrame], level: float) -> Judged:
@@ -220,7 +224,7 @@ class Claims:
         busy: the largest share of a value's time in which the processors were; 0 where not known. A thread has one of
         several, so from `BUSY` of one on it may have been what was measured.
         """
-        if why := self._other_disks(claim):
+        if why := self.other_disks(claim):
             return Verdict(NOT_HERE, size, why)
         far = bool(size and published and max(size, published) > self.reach * min(size, published))
         elsewhere = far and not self._same_regime(size)
@@ -248,7 +252,7 @@ class Claims:
         regime, memory = self._about.regime, self.sides.study.lab(self.ground.lab).memory_mib
         return bool(regime and memory and size >= regime.per_mib * memory)
 
-    def _other_disks(self, claim: Claim) -> str:
+    def other_disks(self, claim: Claim) -> str:
         """Why the devices of this ground are not those that a claim is about; empty where they may be."""
         wanted, profile = self._about.disks, self.ground.profile
         device = next(iter(self.sides.study.plan.disks(profile)), None)
