@@ -467,8 +467,9 @@ def test_one_thread_of_several_processors_may_have_been_measured(numbers, proces
 def test_devices_of_another_kind_decide_no_claim_about_devices(numbers, disks, profile, verdict):
     devices = {"ssd": CATALOG.get(Device, profile)}
     own = [claim("order", id="it", about="devices"), claim("order", id="files")]
-    found = study(own, TWO, devices=devices, disks=disks)
+    found = study(own, TWO, devices=devices, disks=disks, expected={REPRODUCED: ["it", "files"]})
     assert verdicts(found) == {"it": verdict, "files": REPRODUCED}
+    assert changes(Comparison(found)) == []  # on them nothing is expected of it
 
 
 def test_what_no_trial_can_contain_is_not_decidable(numbers):
@@ -492,6 +493,18 @@ def test_one_client_and_many_are_compared_each_at_its_own_size(numbers):
     plan = plan.model_copy(update={"workloads": plan.workloads | {"metadata@2000": large}})
     (one,) = claims_of(replace(found, phases=pd.concat([phases, longer]), plan=plan)).judged
     assert one.verdict == (REPRODUCED, 20, "") and one.found[0].ratio == pytest.approx(2)
+
+
+def test_a_claim_that_names_no_workload_takes_the_one_with_the_fewest_modifiers(numbers):
+    """Which is not the first: that was filled before."""
+    found = study([claim("order", of=["xfs", "ext4"])], TWO)
+    entry = found.plan.workloads["metadata"].model_copy(update={"scale": Scale(device_mib=320, files=100)})
+    filled = found.phases.assign(workload="metadata+a+fill20", wall_ns=found.phases["wall_ns"] ** 2)
+    phases = pd.concat([filled, found.phases.assign(workload="metadata+device2048")])
+    plan = found.plan.model_copy(update={"workloads": {"metadata+a+fill20": entry, "metadata+device2048": entry}})
+    (one,) = claims_of(replace(found, phases=phases, plan=plan)).judged
+    (alone,) = claims_of(replace(found, phases=phases.iloc[len(filled) :], plan=plan)).judged
+    assert one.found[0].ratio == pytest.approx(alone.found[0].ratio)
 
 
 def test_what_another_study_measured_is_named_with_it(numbers):

@@ -121,7 +121,8 @@ def new(study: Study) -> str:
     entries = study.plan.workloads.items()
     aged = sorted(name for name, one in entries if one.fill or one.pulls or one.size == PULLS or one.runs > 1)
     if aged:
-        return f"Every file system was new, except in {listing(aged)}, which {verb(len(aged), 'ages or fills', 'age or fill')} it."
+        does = verb(len(aged), "ages or fills", "age or fill")
+        return f"Every file system was new, except in {listing(aged)}, which {does} it."
     return "Every file system was new; ageing, fragmentation and full devices were not measured."
 
 
