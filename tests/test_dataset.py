@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import make
 import pandas as pd
@@ -24,6 +25,7 @@ from reprofs.data.rows import label
 from reprofs.errors import UserError
 from reprofs.importers import fio
 from reprofs.plan.plan import Plan
+from reprofs.plan.stack import Fault
 from reprofs.records import raw as seals
 
 
@@ -147,6 +149,11 @@ def test_every_planned_trial_is_a_row(source, tables):
     failed = trials.loc["r2-exact-single-ssd-jfs+default-repository-smoke"]
     assert (failed["status"], failed["reason"]) == ("failed", "git clone ended with exit code 128.")
     assert failed["phases"] == 5
+
+
+def test_a_record_may_have_every_state_of_a_stack():
+    states = reader.record_schema()["properties"]["measurement"]["properties"]["stack"]["properties"]["state"]["enum"]
+    assert set(states) == {"healthy", *get_args(Fault.model_fields["state"].annotation)}
 
 
 def test_a_new_key_of_a_phase_needs_a_line_in_the_schema_and_one_in_the_columns(source, tmp_path, monkeypatch):

@@ -235,6 +235,16 @@ def test_cells_are_moved_by_their_tags(tmp_path):
     assert [cell.id for cell in merged.cells] == [f"cell-{number}" for number in range(6)]
 
 
+def test_a_section_that_shows_nothing_in_the_body_has_no_heading_there(tmp_path):
+    path = notebook(tmp_path / "1.ipynb", ("", "one"), ("", "nothing"), ("appendix", "all"))
+    made = nbformat.read(path, as_version=4)
+    made.cells.insert(2, nbformat.v4.new_markdown_cell("## Empty"))
+    made.cells[3].outputs = []
+    nbformat.write(made, path)
+    cells = render.merge([path]).cells
+    assert [cell.source for cell in cells] == ["# Of my own", "1", "# Of my own: details", "1"]
+
+
 def test_answers_stand_where_the_first_notebook_has_its_own(tmp_path):
     """Those of the topics that a study asks for, and what limits them; the others stay in their own parts."""
     first = notebook(tmp_path / "1.ipynb", ("", "question"), ("answer", "totals"), ("limits", "but"), ("", "scope"))

@@ -36,7 +36,7 @@ clock_name           | string |       | What the lab's clock counts
 clock_read_ns        | int64  | ns    | Cost of one reading of the clock
 devices              | string |       | Block devices with size, completion time and bandwidth
 stack_disks          | int64  |       | Disks of the stack
-stack_state          | string |       | State of the stack during the measured phases: healthy, degraded or rebuilding
+stack_state          | string |       | State in the measured phases: healthy, degraded, rebuilding or snapshot
 stack_initial_sync   | string |       | Whether redundancy was complete before mkfs, and how that is known
 stack_fault          | string |       | Commands that put the fault into the stack, as executed
 stack_readback       | string |       | Key lines of what the stack said of itself before the measured phases

@@ -162,14 +162,18 @@ def _read(path: Path) -> nbformat.NotebookNode:
 def _told(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     """The cells without those sections (from a heading to the next) whose code has shown nothing.
 
-    The first cell, the notebook's title, stays; so does a section without code.
+    The first cell, the notebook's title, stays; so do a section without code, and what belongs to an appendix.
     """
     sections: list[list[nbformat.NotebookNode]] = []
     for cell in cells:
         if not sections or (cell.cell_type == "markdown" and SECTION.match(cell.source)):
             sections.append([])
         sections[-1].append(cell)
-    return [cell for number, own in enumerate(sections) if number == 0 or not _silent(own) for cell in own]
+    kept = []
+    for number, own in enumerate(sections):
+        body = [cell for cell in own if "appendix" not in _tags(cell)]
+        kept += own if number == 0 or not _silent(body) else _tagged(own, "appendix")
+    return kept
 
 
 def _silent(cells: list[nbformat.NotebookNode]) -> bool:
