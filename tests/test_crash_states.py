@@ -18,6 +18,7 @@ from reprofs.data import outputs
 from reprofs.errors import FileError, UserError
 from reprofs.guest.lock import built_module, read_lock
 from reprofs.plan import sequences, workload
+from reprofs.plan.cell import Cell
 from reprofs.plan.device import CRASH_MIB
 from reprofs.plan.workload import Workload
 from reprofs.report.sentences import states as words
@@ -480,8 +481,9 @@ def test_braces_and_wrong_calls_of_a_sequence_are_refused():
 @pytest.fixture
 def visit(guest, outcome):
     def run(filesystem: str, sequence: str, *options: str) -> list[dict] | str:
-        name, _, variant = filesystem.partition("+")
-        setup = state.setup_of(crash(name, variant=variant or "default"), sequence, list(options), CATALOG)
+        trial = crash(filesystem.partition("+")[0], variant=filesystem.partition("+")[2] or "default")
+        one = Cell(**{name: getattr(trial, name) for name in Cell.model_fields})  # as of `reprofs state`: without a seed
+        setup = state.setup_of(one, sequence, list(options), CATALOG)
         said = state.visit(setup, run=outcome)
         return said if options else outputs.states(said)
 

@@ -32,6 +32,7 @@ from reprofs.errors import HIDDEN, UserError
 from reprofs.plan.catalog import Catalog
 from reprofs.plan.cell import PlannedTrial
 from reprofs.plan.disk import ACCESSES
+from reprofs.plan.machine import Machine
 from reprofs.plan.network import EXCHANGES, Network
 from reprofs.plan.plan import Plan
 from reprofs.plan.published import Published
@@ -150,6 +151,7 @@ def hostile_report(tmp_path_factory):
     plan["workloads"]["metadata"]["recording"] = recording | counts
     plan["filesystems"]["xfs"]["variants"]["default"] |= {"promise": "none", "why": "words"}
     plan["study"]["override"] = {"text": "words", "own": {"labs": ["words"]}, "left_out": ["words"]}
+    plan["machines"] = {"mine": CATALOG.get(Machine, "xeon-6-207").as_json()}
     plan["networks"] = {"lan-1g": CATALOG.get(Network, "lan-1g").as_json()}
     own = {"debs": [{"file": "words", "sha256": "0" * 64}], "config_sha256": "0" * 64, "make": {"xfs": "words"}}
     plan["labs"]["host"]["kernel"] = {"title": "words"} | own

@@ -51,7 +51,7 @@ def visit(setup: Setup, image: Path | None = None, run: Callable[..., Outcome] |
 
     image: file for what is on the disk, sparse. run: runs the job in the lab, in place of the lab's own function.
     """
-    job = render(setup, 1)
+    job = render(setup, 1, 1)
     if image:
         if image.exists() and not image.is_file():
             raise UserError(f"{image} is no file: name one for the image.")
