@@ -482,7 +482,8 @@ def test_braces_and_wrong_calls_of_a_sequence_are_refused():
 def visit(guest, outcome):
     def run(filesystem: str, sequence: str, *options: str) -> list[dict] | str:
         trial = crash(filesystem.partition("+")[0], variant=filesystem.partition("+")[2] or "default")
-        one = Cell(**{name: getattr(trial, name) for name in Cell.model_fields})  # as of `reprofs state`: without a seed
+        # As of `reprofs state`: without a seed and a round.
+        one = Cell(**{name: getattr(trial, name) for name in Cell.model_fields})
         setup = state.setup_of(one, sequence, list(options), CATALOG)
         said = state.visit(setup, run=outcome)
         return said if options else outputs.states(said)

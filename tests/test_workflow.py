@@ -159,7 +159,7 @@ def small_study(folder: Path, edit_yaml, filesystems: list[str], rounds: int | d
     edit_yaml(own / "broken.yaml", lambda d: d.update(make=["sh -c 'echo no such luck; exit 4'"]))
     study = yaml.safe_load((ROOT / "config/studies/quick.yaml").read_text())
     study.update(filesystems=filesystems, workloads=[WORKLOAD], rounds=rounds, title="Small")
-    del study["stop"]
+    del study["stop"], study["predict"]  # whose notebook tests/test_notebooks.py runs
     (own.parent / "studies").mkdir()
     (own.parent / "studies/small.yaml").write_text(yaml.safe_dump(study))
     return ["--config", "study=small", f"extra_dirs=['{own.parent}']"]
