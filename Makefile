@@ -72,11 +72,15 @@ try:  ## linters, and the tests of what changed since the last commit; a minute,
 soak: setup  ## the long tests; before a release
 	@$(RUN) --group slurm pytest -n $(WORKERS) --dist loadgroup -m "soak or wide" tests
 
-lint:
+lint: lint-types lint-rest
+
+lint-types:
+	@$(RUN) mypy > /dev/null || $(RUN) mypy
+
+lint-rest:
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
 	@$(RUN) lint-imports --no-cache --no-logo > /dev/null || $(RUN) lint-imports --no-cache --no-logo
-	@$(RUN) mypy > /dev/null || $(RUN) mypy
 	@$(RUN) snakefmt --check Snakefile workflow
 	@$(RUN) snakemake --lint
 	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/engine/*/*.[ch] scripts/engine/*/*/*.h scripts/guest/*.c scripts/guest/*/*.[ch]
@@ -126,4 +130,4 @@ release: setup  ## tag this commit as the version that it has, signed if git has
 clean:  ## remove the outputs of runs (records, tables, reports); the cache stays
 	rm -rf data/answers data/plan data/raw data/guest data/tables data/beside data/profiles data/results data/rounds report/*/ site logs .snakemake
 
-.PHONY: help setup report publish workflow-report campaign site test try soak soak-fs lint bench accept catalog lab release clean
+.PHONY: help setup report publish workflow-report campaign site test try soak soak-fs lint lint-types lint-rest bench accept catalog lab release clean

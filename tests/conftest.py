@@ -44,10 +44,17 @@ for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
 
 
 def pytest_itemcollected(item):
-    """Tests of a module that share what is made once a module run in one worker, which makes it once."""
+    """Tests of a module that share what is made once a module run in one worker, which makes it once.
+
+    So do trials on real clocks: they wait for each other, and with all workers among them the processors were idle.
+    """
     fixtures = itertools.chain(*item._fixtureinfo.name2fixturedefs.values())
-    if not item.get_closest_marker("xdist_group") and any(fixture.scope == "module" for fixture in fixtures):
+    if item.get_closest_marker("xdist_group"):
+        return
+    if any(fixture.scope == "module" for fixture in fixtures):
         item.add_marker(pytest.mark.xdist_group(item.path.stem.removeprefix("test_")))
+    elif "real_clock" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("clock"))
 
 
 def pytest_collection_modifyitems(config, items):

@@ -256,8 +256,8 @@ def test_kvm_is_tried_once_for_every_start_of_the_machine(guest, tmp_path, monke
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    """A busy host is no reason for a test to wait long."""
+def real_clock(monkeypatch):
+    """A busy host is no reason for a test to wait long. Tests with this fixture run one after the other (conftest)."""
     monkeypatch.setattr(conditions, "SETTLE_LIMIT_S", 1)
     monkeypatch.delenv("REPROFS_SETTLE", raising=False)
 
@@ -272,7 +272,7 @@ def run_trial(tmp_path, **changes) -> dict:
     ("filesystem", "variant", "profile"),
     [("ext4", "default", "file"), ("xfs", "default", "ram"), ("btrfs", "zstd", "ram"), ("tmpfs", "default", "ram")],
 )
-def test_host_trial(tmp_path, quick, memory, filesystem, variant, profile):
+def test_host_trial(tmp_path, real_clock, memory, filesystem, variant, profile):
     record = run_trial(tmp_path, lab="host", filesystem=filesystem, variant=variant, profile=profile)
     assert record["status"] == "ok", record["reason"]
     measured = record["measurement"]
@@ -293,7 +293,7 @@ FETCH = "import urllib.request as u; print(u.urlopen('http://s1:8080/mark').read
 
 
 @needs_root
-def test_host_makes_hosts_of_its_own(tmp_path, quick, memory):
+def test_host_makes_hosts_of_its_own(tmp_path, real_clock, memory):
     """Two clients ask a server by its name; what it writes to this machine's folders is not there afterwards."""
     catalog = Catalog()
     data = catalog.get(Filesystem, "sshfs").as_json() | {
@@ -343,7 +343,7 @@ def test_host_makes_hosts_of_its_own(tmp_path, quick, memory):
     ("filesystem", "variant"),
     [("sshfs", "default"), ("gluster", "replica-3"), ("moosefs", "goal-3"), ("cephfs", "fuse")],
 )
-def test_host_runs_servers_that_this_machine_has(tmp_path, quick, filesystem, variant):
+def test_host_runs_servers_that_this_machine_has(tmp_path, real_clock, filesystem, variant):
     hosts = {"variant": f"{variant}@loopback", "stack": "single" if filesystem == "sshfs" else "servers"}
     record = run_trial(tmp_path, lab="host", filesystem=filesystem, workload="metadata@30+clients2", **hosts)
     if record["status"] == "skipped":
@@ -533,7 +533,7 @@ def test_mount_says_what_is_wrong_with_the_directory(open_folder):
     assert said == "" if os.geteuid() else "is not writable" in said
 
 
-def test_mount_refuses_a_directory_without_room(tmp_path, quick, monkeypatch):
+def test_mount_refuses_a_directory_without_room(tmp_path, real_clock, monkeypatch):
     monkeypatch.setattr(mount.Lab, "room", lambda lab, sizes, share: 2 << 20)
     monkeypatch.chdir(tmp_path)  # other tests run trials in the checkout at the same time
     record = run_trial(tmp_path, lab="mount", filesystem="here")
@@ -550,7 +550,7 @@ def test_mount_leaves_nothing_when_the_time_is_over(open_folder):
     assert not list((open_folder / "target").iterdir())
 
 
-def test_mount_trial_of_the_shipped_example(tmp_path, quick, monkeypatch):
+def test_mount_trial_of_the_shipped_example(tmp_path, real_clock, monkeypatch):
     monkeypatch.chdir(tmp_path)  # other tests run trials in the checkout at the same time
     record = run_trial(tmp_path, lab="mount", filesystem="here")
     assert record["status"] == "ok", record["reason"]
@@ -559,7 +559,7 @@ def test_mount_trial_of_the_shipped_example(tmp_path, quick, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["/", "~", "bind"])
-def test_a_trial_loses_nothing_of_where_it_is(where, tmp_path, quick, monkeypatch):
+def test_a_trial_loses_nothing_of_where_it_is(where, tmp_path, real_clock, monkeypatch):
     """The root, the home folder, a folder that is mounted elsewhere, too: all it makes is in one folder that goes."""
     (tmp_path / "own").mkdir()
     (tmp_path / "own/reprofs-work-mine-tree").mkdir()
@@ -617,7 +617,7 @@ def test_what_a_trial_mounts_in_its_folder_keeps_its_files(open_folder):
 # ---- one at a time, on a quiet host
 
 
-def test_real_clocks_wait_for_each_other(tmp_path):
+def test_real_clocks_wait_for_each_other(tmp_path, real_clock):
     """Two processes, one after the other; the exact lab does not wait."""
     program = (
         "import sys, time; from pathlib import Path; from reprofs import labs\n"
@@ -754,7 +754,7 @@ def test_wrong_time_to_settle_is_a_sentence(monkeypatch):
         pass
 
 
-def test_real_clocks_are_watched_and_the_exact_one_is_not(quick):
+def test_real_clocks_are_watched_and_the_exact_one_is_not(real_clock):
     with conditions.watched(get_lab("exact")) as found:
         pass
     assert found == {}
