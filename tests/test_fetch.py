@@ -150,3 +150,18 @@ def test_a_slow_mirror_is_not_asked_again_and_progress_is_said(serve, tmp_path, 
     with pytest.raises(fetch.Gone, match="40 of 40 packages"):
         fetch.fetch(tmp_path / "cache", lock.Lock(""), packages, lines.append)
     assert len(asked) <= fetch.AT_ONCE and "fetching: 0 of 40 packages, 0 of 0 MB" in lines
+
+
+def test_a_connection_serves_many_files(serve, tmp_path):
+    """Each new one asks for the address of the mirror's name, which takes five seconds where an answer is lost."""
+    connections = set()
+
+    def kept(handler) -> None:
+        handler.protocol_version, handler.close_connection = "HTTP/1.1", False
+        connections.add(handler.client_address)
+        good(handler)
+
+    serve(kept)
+    packages = [dataclasses.replace(PACKAGE, name=f"thing{number}") for number in range(40)]
+    found = fetch.fetch(tmp_path / "cache", lock.Lock(""), packages, print)
+    assert len(found) == 40 and len(connections) <= fetch.AT_ONCE

@@ -5,6 +5,7 @@ archive of old versions at the lock's date.
 
 The lock knows how large each file is: nothing longer is read, and nothing for longer than the slowest line needs. A
 download that breaks off is tried again, then the next mirror; one that is silent or too slow is not asked again.
+A connection serves many files: where a look-up of the mirror's name takes long, it is waited for once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from reprofs.errors import UserError, cut
 from reprofs.files import write_bytes
@@ -117,9 +119,49 @@ class _Mirrors:
     read: int = 0
 
     def __post_init__(self) -> None:
+        proxies = _proxies()
+        self.pools = {name: _pool(name, proxies) for name in self.names}
+
+    def open(self, mirror: str, path: str) -> Any:
+        """What the mirror has there, to be read and closed. Raises _Refused, OSError and what urllib3 raises."""
+        import urllib.parse
         import urllib.request
 
-        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies()))
+        import urllib3
+
+        address = f"{mirror.rstrip('/')}/{urllib.parse.quote(path, safe='/~+:')}"
+        if address.startswith("file:"):
+            return Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path)).open("rb")
+        answer = self.pools[mirror].request(
+            "GET",
+            address,
+            preload_content=False,
+            decode_content=False,
+            enforce_content_length=False,  # who reads knows the length
+            timeout=urllib3.Timeout(connect=SILENCE_S, read=SILENCE_S),
+            retries=urllib3.Retry(connect=False, read=False, other=False, respect_retry_after_header=False),
+        )
+        if answer.status != 200:
+            answer.close()
+            raise _Refused(answer.status, answer.reason)
+        return answer
+
+
+def _pool(mirror: str, proxies: dict[str, str]) -> Any:
+    """Its connections, which are kept."""
+    import urllib.request
+
+    import urllib3
+
+    address = urllib3.util.parse_url(mirror)
+    if not (proxy := proxies.get(address.scheme or "")) or urllib.request.proxy_bypass(address.netloc or ""):
+        return urllib3.PoolManager(maxsize=AT_ONCE)
+    login = urllib3.util.make_headers(proxy_basic_auth=urllib3.util.parse_url(proxy).auth)
+    return urllib3.ProxyManager(proxy, maxsize=AT_ONCE, proxy_headers=login)
+
+
+class _Refused(Exception):
+    """A mirror has answered with another status than 200; its arguments are this and its reason."""
 
 
 class _Slow(Exception):
@@ -128,31 +170,29 @@ class _Slow(Exception):
 
 def _fetch(mirrors: _Mirrors, package: Package, file: Path) -> str:
     """Fetches one; why no mirror gave it, or nothing."""
-    import http.client
-    import urllib.error
-    import urllib.parse
+    from urllib3.exceptions import HTTPError
 
     why = "no mirror is known"
     # Debian keeps updates for security in an archive of their own, below pool/updates.
     security = package.path.startswith("pool/updates/")
     for mirror in sorted(mirrors.names, key=lambda mirror: ("security" in mirror) != security):
-        address = f"{mirror.rstrip('/')}/{urllib.parse.quote(package.path, safe='/~+:')}"
         for _ in range(TRIES):
             if mirror in mirrors.failed:
                 why = mirrors.failed[mirror]
                 break
             try:
-                content = _content(mirrors, address, package.size)
+                content = _content(mirrors, mirror, package)
             except _Slow as error:
                 why = mirrors.failed[mirror] = f"{mirror}: {error}"
                 break
-            except urllib.error.HTTPError as error:
-                why = f"{mirror}: {error.code} {error.reason}"
-                if error.code < 500:
+            except _Refused as error:
+                status, reason = error.args
+                why = f"{mirror}: {status} {reason}"
+                if status < 500:
                     break
                 continue
-            except (OSError, ValueError, http.client.HTTPException) as error:
-                why = f"{mirror}: {getattr(error, 'reason', error)}"
+            except (OSError, ValueError, HTTPError) as error:
+                why = f"{mirror}: {error.args[-1] if isinstance(error, HTTPError) else error}"  # the last is the cause
                 continue
             if len(content) < package.size:
                 why = f"{mirror}: it broke off after {len(content):,} of {package.size:,} bytes"
@@ -165,18 +205,21 @@ def _fetch(mirrors: _Mirrors, package: Package, file: Path) -> str:
     return why
 
 
-def _content(mirrors: _Mirrors, address: str, size: int) -> bytes:
-    """What is there, at most a byte more than `size`. Raises _Slow, and what urllib raises.
+def _content(mirrors: _Mirrors, mirror: str, package: Package) -> bytes:
+    """What is there, at most a byte more than the package has. Raises _Slow, and what `open` raises.
 
     It is read in a thread, which is left behind where it waits for ever, be it for a name or for headers.
     """
+    from urllib3.exceptions import TimeoutError
+
+    size = package.size
     limit, found = ANSWER_S + size / SLOWEST, queue.SimpleQueue[bytearray | BaseException]()
     given_up = threading.Event()
 
     def read() -> None:
         content = bytearray()
         try:
-            with mirrors.opener.open(address, timeout=SILENCE_S) as answer:
+            with contextlib.closing(mirrors.open(mirror, package.path)) as answer:
                 while (
                     len(content) <= size and not given_up.is_set() and (part := answer.read1(size + 1 - len(content)))
                 ):
@@ -192,7 +235,7 @@ def _content(mirrors: _Mirrors, address: str, size: int) -> bytes:
     except queue.Empty:
         given_up.set()
         raise _Slow(f"{size:,} bytes took more than {limit:.0f} s") from None
-    if isinstance(got, TimeoutError) or isinstance(getattr(got, "reason", None), TimeoutError):
+    if isinstance(got, TimeoutError):
         raise _Slow(f"it sent nothing for {SILENCE_S:.0f} s")
     if isinstance(got, BaseException):
         raise got
