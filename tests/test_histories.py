@@ -229,6 +229,7 @@ def judged(record: dict) -> dict[str, bool]:
     assert record["status"] == "ok", record["reason"]
     planned = {("history", "warm"): resolve(record["trial"]["workload"], CATALOG).phases[0]}
     record = outputs.parsed(json.loads(json.dumps(record)), planned)
+    assert record["status"] == "ok", record["reason"]
     (phase,) = record["measurement"]["phases"]
     rows = pd.DataFrame(outputs.calls(record, phase))
     assert set(rows["client"]) == {0, 1, 2, 1000, 1001, 1002} and len(rows) > 100

@@ -46,6 +46,7 @@ def parsed(record: dict | None, planned: dict[tuple[str, str], Phase]) -> dict |
         try:
             if expected.parse == "history":
                 phase["calls"] = _calls(phase["output"])
+                continue
             if expected.visits:
                 phase[expected.visits] = VISITED[expected.visits](phase["output"])
                 continue
