@@ -80,7 +80,7 @@ def test_a_lost_append_fits_none_but_none():
     told.look(1, "b", 1, 2, 3)
     assert told.holds() == (False, False, True)
     assert "lacks record 4" in judge(told.events, "close-to-open").why
-    assert judge(told.events, "posix").why == "no order of the calls explains read(b) = 1,2,3 by client 1 at 0.000 s."
+    assert judge(told.events, "posix").why == "no order of the calls explains read(b) = 1,2,3 by c2 at 0.000 s."
 
 
 def test_a_read_before_the_close_may_be_old_where_only_the_close_promises():
@@ -163,7 +163,7 @@ def test_a_hole_or_a_record_that_nobody_has_written_fits_nothing():
     told = sequential()
     told.look(0, "b", 1, 2, 3, 77)
     assert told.holds() == (False, False, False)
-    assert "1,2,3,4d by client 0" in judge(told.events, "none").why
+    assert "1,2,3,4d by c1" in judge(told.events, "none").why
     told = sequential()
     told.look(0, "b", None)
     assert told.holds() == (False, False, False)

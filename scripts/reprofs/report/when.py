@@ -153,8 +153,8 @@ def with_twins(plan: Plan) -> bool:
 
 
 def several_clients(plan: Plan) -> bool:
-    """A workload is run by several clients at once."""
-    return any(entry.clients > 1 for entry in plan.workloads.values())
+    """A workload is run by several clients at once, and their times count: calls recorded one by one pause between."""
+    return any(entry.clients > 1 and not histories(entry.phases) for entry in plan.workloads.values())
 
 
 def aged(plan: Plan) -> bool:

@@ -102,7 +102,8 @@ def schedules(study: Study) -> pd.DataFrame:
     """A row for each trial whose calls are recorded: what was lost, and whether they fit the file system's model.
 
     Columns: trial, label, fault (what was lost, or nothing), nodes, after_s, calls, errors (calls that failed otherwise
-    than by EEXIST or ENOENT, or did not return), model, holds (None: undecided), why; posix (whether they fit that).
+    than by EEXIST or ENOENT, or did not return), model, holds (None: undecided), why; posix and close_to_open (whether
+    they fit these).
     """
     lost = study.phases.set_index(["trial", "phase"])[["outage_what", "outage_nodes", "outage_after_ns"]]
     rows = []
@@ -117,9 +118,10 @@ def schedules(study: Study) -> pd.DataFrame:
         row |= {"fault": NOTHING if pd.isna(what) else what, "nodes": "" if pd.isna(nodes) else nodes}
         row |= {"after_s": math.nan if pd.isna(after) else after / 1e9, "calls": len(own)}
         row |= {"errors": sum(event.result not in DEFINITE for event in own), "model": model}
-        rows.append(row | {"holds": verdict.holds, "why": verdict.why, "posix": strict.holds})
+        row |= {"holds": verdict.holds, "why": verdict.why, "posix": strict.holds}
+        rows.append(row | {"close_to_open": judge(own, "close-to-open").holds})
     names = ["trial", "label", "workload", "round", "fault", "nodes", "after_s", "calls", "errors", "model"]
-    return pd.DataFrame(rows, columns=[*names, "holds", "why", "posix"])
+    return pd.DataFrame(rows, columns=[*names, "holds", "why", "posix", "close_to_open"])
 
 
 # ---- what the calls of a history are about
@@ -351,8 +353,8 @@ def _disturbs(one: Session, writer: Session, doubtful: set[int]) -> bool:
 
 
 def told(event: Event) -> str:
-    """A call in words: `read(b) = 1000,2000 by client 1 at 12.345 s`."""
-    who = f"client {event.client}" if event.client < FINAL else f"client {event.client - FINAL} through a new mount"
+    """A call in words: `read(b) = 1000,2000 by c2 at 12.345 s`; c1 is the host of the first client."""
+    who = f"c{event.client % FINAL + 1}{' through a new mount' if event.client >= FINAL else ''}"
     inside = f"{event.name}, {event.other}" if event.call == "rename" else event.name
     what = ",".join(f"{record:x}" for record in event.records or ()) if event.call in ("read", "write") else ""
     result = event.result if not event.ok or event.call not in ("read", "write") else what or "nothing"

@@ -45,6 +45,20 @@ def broken(found: pd.DataFrame) -> str:
     return f"What clients saw contradicts the declared model on {listing(told)}." if told else ""
 
 
+def weaker(found: pd.DataFrame) -> str:
+    """Whether schedules that break POSIX fit what NFS promises. found: as above, with model and weak, those that do.
+
+    `All 6 fit close-to-open, the model of NFS: a client missed only what another had written to a file still open.`
+    """
+    bad = found[(found["model"] == "posix") & (found["broken"] > 0)]
+    fit, of = bad["weak"].sum(), bad["broken"].sum()
+    if fit < of:
+        return f"Of these {of}, {fit} {verb(fit, 'fits', 'fit')} close-to-open, the model of NFS."
+    who = "It fits" if of == 1 else f"All {of} fit"
+    missed = "a client missed only what another had written to a file still open"
+    return f"{who} close-to-open, the model of NFS: {missed}." if of else ""
+
+
 def undecided(found: pd.DataFrame) -> str:
     """Which schedules have no verdict: `Undecided, with too many orders to try: 1 schedule on saunafs.`"""
     told = [f"{count(row['undecided'], 'schedule')} on {label}" for label, row in found.iterrows() if row["undecided"]]
