@@ -361,7 +361,7 @@ def test_sentences_say_who_keeps_it_and_who_does_not():
     assert words.kept(found) == "In no schedule what clients saw contradicts the declared model on two (48)."
     told = "Judged as POSIX, which it does not declare, two contradicts it in 48 of 48 schedules."
     assert words.stricter(found) == told and words.undecided(found) == ""
-    assert words.weaker(found.assign(weak=[2, 0])).startswith("All 2 fit close-to-open, the model of NFS: a client ")
+    assert words.weaker(found.assign(weak=[2, 0])).startswith("All 2 fit close-to-open, the model of NFS: names")
     assert words.weaker(found.assign(weak=[1, 0])) == "Of these 2, 1 fits close-to-open, the model of NFS."
     assert words.weaker(found.assign(broken=0, weak=0)) == ""
     found = sentences(run=[1, 2], broken=[0, 0], undecided=[1, 0])

@@ -48,15 +48,15 @@ def broken(found: pd.DataFrame) -> str:
 def weaker(found: pd.DataFrame) -> str:
     """Whether schedules that break POSIX fit what NFS promises. found: as above, with model and weak, those that do.
 
-    `All 6 fit close-to-open, the model of NFS: a client missed only what another had written to a file still open.`
+    `All 6 fit close-to-open, the model of NFS: names, or content of files still open, were seen late.`
     """
     bad = found[(found["model"] == "posix") & (found["broken"] > 0)]
     fit, of = bad["weak"].sum(), bad["broken"].sum()
     if fit < of:
         return f"Of these {of}, {fit} {verb(fit, 'fits', 'fit')} close-to-open, the model of NFS."
     who = "It fits" if of == 1 else f"All {of} fit"
-    missed = "a client missed only what another had written to a file still open"
-    return f"{who} close-to-open, the model of NFS: {missed}." if of else ""
+    late = "names, or content of files still open, were seen late"
+    return f"{who} close-to-open, the model of NFS: {late}." if of else ""
 
 
 def undecided(found: pd.DataFrame) -> str:
