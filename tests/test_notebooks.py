@@ -9,18 +9,14 @@ import run
 from conftest import ROOT
 from helpers import Late
 from reprofs.data import published
-from reprofs.plan.catalog import Catalog
 from reprofs.plan.plan import read_plan
 from reprofs.report import contents
 from reprofs.report.execute import execute_here
-from reprofs.trial.planning import make_plan
 
 papermill = Late("papermill")
 
 NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "notebooks").glob("*.ipynb"))}
 published_here = pytest.mark.skipif(not (ROOT / "results").is_dir(), reason="nothing is published in this checkout")
-# Studies that notebooks name and results/ has not yet.
-UNPUBLISHED = {"split-brain"}
 CELLS, LINES, LONGEST = 14, 20, 120  # cells of code; lines as ruff writes them
 
 
@@ -60,17 +56,9 @@ def test_each_checks_its_numbers_against_the_tested_statistics():
 
 
 @published_here
-def test_what_is_not_published_yet_is_known():
-    assert {own_study(name) for name in NOTEBOOKS if not (ROOT / "results" / own_study(name)).is_dir()} == UNPUBLISHED
-
-
-@published_here
 @pytest.mark.parametrize("name", [topic.name for topic in contents.CONTENTS if topic.name != contents.BESIDE])
 def test_each_names_a_study_with_its_subject(name):
-    if own_study(name) in UNPUBLISHED:
-        plan = make_plan(own_study(name), Catalog())
-    else:
-        plan = read_plan(published.tables(own_study(name)).with_name("plan.json"))
+    plan = read_plan(published.tables(own_study(name)).with_name("plan.json"))
     (topic,) = [topic for topic in contents.CONTENTS if topic.name == name]
     assert topic.applies(plan)
 
@@ -80,8 +68,6 @@ def test_each_names_a_study_with_its_subject(name):
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_each_runs_whole_in_a_fresh_clone(name, tmp_path):
     """Without a run: its study is opened from its published records."""
-    if own_study(name) in UNPUBLISHED:
-        pytest.skip("nothing is published that it could open")
     execute_here(NOTEBOOKS[name], str(published.tables(own_study(name))), tmp_path / "executed.ipynb")
 
 
