@@ -147,10 +147,10 @@ def sized(phases: pd.DataFrame, workloads: dict[str, PlannedWorkload], setting: 
 
 
 def rooms(study: Tables) -> pd.DataFrame:
-    """What the size of the file system changes: phases of the workloads that ran in several, means over the rounds.
+    """What the size of the file system changes: phases of the workloads that ran in several.
 
     Columns: the setting, scale, workload (the name of the largest), phase, cache, label; position; room_mib, ascending;
-    wall_ns; and idle (see `cells.idle`).
+    round; wall_ns; and idle (see `cells.idle`).
     """
     own = measured(study.phases.assign(idle=idle(study)))
     asked = {name: entry.parameters.get("device_mib", 0) for name, entry in study.plan.workloads.items()}
@@ -159,19 +159,19 @@ def rooms(study: Tables) -> pd.DataFrame:
     own = own.assign(room_mib=own["workload"].map(asked), workload=alike)
     keys = [*SETTING, "scale", "workload", "label"]
     own = own[own.groupby(keys)["room_mib"].transform("nunique") > 1]
-    means = own.groupby([*keys, "position", "phase", "cache", "room_mib"], sort=False)[["wall_ns", "idle"]].mean()
-    return means.reset_index().sort_values([*keys, "position", "room_mib"], kind="stable", ignore_index=True)
+    order = [*keys, "position", "room_mib", "round"]
+    return own[[*order, "phase", "cache", "wall_ns", "idle"]].sort_values(order, kind="stable", ignore_index=True)
 
 
 def enough(walls: pd.Series, equal: float) -> pd.Series:
-    """The least size from which on a workload takes the time that it takes in the largest, within the share `equal`.
+    """The least size from which on a workload takes at most the share `equal` longer than in the largest.
 
     walls: time by where, label and room_mib (levels of the index), one workload; by where and label in their order.
     """
     found = {}
     for key, own in walls.groupby(level=["where", "label"], sort=False):
         wall = own.droplevel(["where", "label"]).sort_index()
-        far = (wall / wall.iloc[-1] - 1).abs() > equal
+        far = wall / wall.iloc[-1] - 1 > equal
         found[key] = wall.index[wall.index.get_loc(far[far].index[-1]) + 1] if far.any() else wall.index[0]
     return pd.Series(found, dtype=int).rename_axis(["where", "label"])
 

@@ -131,40 +131,40 @@ def against(own: pd.DataFrame, what: str, base: str) -> str:
     return told + f", {counts['faster']} faster."
 
 
-def rooms(found: pd.DataFrame, enough: pd.Series, equal: float) -> list[str]:
-    """From which size of its file system on each one takes the time that it takes in the largest.
+def rooms(walls: pd.Series, enough: pd.Series, idle: pd.Series, equal: float) -> list[str]:
+    """From which size of its file system on each one takes at most a share longer than in the largest.
 
-    found: `scaling.rooms`, one workload, named, with operation and where; enough: of `scaling.enough`; equal: the
-    difference that counts, a share.
+    walls: mean time by where, label and room_mib, one workload; enough: of `scaling.enough`; idle: the largest share of
+    an operation in which nothing works, by where and label; equal: the difference that counts, a share.
 
-    `**btrfs is as fast as in 16,384 MiB from 1,536 to 4,096 MiB on**; up to 42 % of the longer time neither processor
-    nor device works. ext4 and xfs differ by at most 5 %.`
+    `**btrfs needs 1,536 to 4,096 MiB to be as fast as in 16,384 MiB**, the most on Linux 7.3; up to 42 % of the longer
+    time neither processor nor device works. From 1,024 MiB on ext4 and xfs take at most 5 % longer than in 16,384 MiB.`
     """
     told: list[Marked] = []
     level: list[str] = []
-    least, largest = (int(found["room_mib"].agg(end)) for end in ("min", "max"))
+    sizes = walls.unstack("room_mib")
+    least, largest = int(sizes.columns.min()), int(sizes.columns.max())
     for label, own in enough.groupby(level="label", sort=False):
+        of_label = sizes.xs(label, level="label")
+        more = (of_label[largest] / of_label[least]).max()
+        if (own == least).all() and more > 1 + equal:
+            slow = strong(f"{label} takes {longer(more)} with {largest:,} MiB instead of {least:,} MiB")
+            told.append(slow + ".")
+            continue
         if (own == least).all():
             level.append(str(label))
             continue
-        walls = found[found["label"] == label].groupby("room_mib")["wall_ns"].sum()
-        if (own == largest).all() and walls[largest] > walls[least]:
-            more = f"{label} takes {longer(walls[largest] / walls[least])}"
-            told.append(strong(f"{more} with {largest:,} MiB instead of {least:,} MiB") + ".")
-            continue
         ends = [f"{end:,}" for end in dict.fromkeys((own.min(), own.max()))]
         most = own.index[own.argmax()][0] if len(ends) > 1 else ""
-        more = strong(f"{label} needs {' to '.join(ends)} MiB to be as fast as in {largest:,} MiB")
-        more += f", the most on {most}" if most else ""
-        idle = found.loc[found["label"] == label, "idle"].max()
-        more += f"; up to {percent(idle)} of the longer time neither processor nor device works" if idle > 0 else ""
-        told.append(more + ".")
-    size = f"From {least:,} to {largest:,} MiB"
-    return (
-        [*told, f"{size} {listing(level)} {verb(len(level), 'differs', 'differ')} by at most {100 * equal:g} %."]
-        if level
-        else [*told]
-    )
+        needs = strong(f"{label} needs {' to '.join(ends)} MiB to be as fast as in {largest:,} MiB")
+        needs += f", the most on {most}" if most else ""
+        share = idle.xs(label, level="label").max()
+        needs += f"; up to {percent(share)} of the longer time neither processor nor device works" if share > 0 else ""
+        told.append(needs + ".")
+    if not level:
+        return [*told]
+    takes = f"{listing(level)} {verb(len(level), 'takes', 'take')} at most {100 * equal:g} % longer"
+    return [*told, f"From {least:,} MiB on {takes} than in {largest:,} MiB."]
 
 
 def drift(study: Study) -> pd.DataFrame:
