@@ -140,19 +140,18 @@ def rooms(walls: pd.Series, enough: pd.Series, idle: pd.Series, equal: float) ->
     `**btrfs needs 1,536 to 4,096 MiB to be as fast as in 16,384 MiB**, the most on Linux 7.3; up to 42 % of the longer
     time neither processor nor device works. From 1,024 MiB on ext4 and xfs take at most 5 % longer than in 16,384 MiB.`
     """
-    told: list[Marked] = []
-    level: list[str] = []
-    sizes = walls.unstack("room_mib")
-    least, largest = int(sizes.columns.min()), int(sizes.columns.max())
+    told: list[str] = []
+    level: dict[tuple[int, int], list[str]] = {}
     for label, own in enough.groupby(level="label", sort=False):
-        of_label = sizes.xs(label, level="label")
-        more = (of_label[largest] / of_label[least]).max()
+        sizes = walls.xs(label, level="label").unstack("room_mib").sort_index(axis=1)
+        least, largest = sizes.columns[0], sizes.columns[-1]
+        more = (sizes[largest] / sizes[least]).max()
         if (own == least).all() and more > 1 + equal:
             slow = strong(f"{label} takes {longer(more)} with {largest:,} MiB instead of {least:,} MiB")
             told.append(slow + ".")
             continue
         if (own == least).all():
-            level.append(str(label))
+            level.setdefault((least, largest), []).append(str(label))
             continue
         ends = [f"{end:,}" for end in dict.fromkeys((own.min(), own.max()))]
         most = own.index[own.argmax()][0] if len(ends) > 1 else ""
@@ -161,10 +160,10 @@ def rooms(walls: pd.Series, enough: pd.Series, idle: pd.Series, equal: float) ->
         share = idle.xs(label, level="label").max()
         needs += f"; up to {percent(share)} of the longer time neither processor nor device works" if share > 0 else ""
         told.append(needs + ".")
-    if not level:
-        return [*told]
-    takes = f"{listing(level)} {verb(len(level), 'takes', 'take')} at most {100 * equal:g} % longer"
-    return [*told, f"From {least:,} MiB on {takes} than in {largest:,} MiB."]
+    for (least, largest), labels in level.items():
+        takes = f"{listing(labels)} {verb(len(labels), 'takes', 'take')} at most {100 * equal:g} % longer"
+        told.append(f"From {least:,} MiB on {takes} than in {largest:,} MiB.")
+    return told
 
 
 def drift(study: Study) -> pd.DataFrame:
