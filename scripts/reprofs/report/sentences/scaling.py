@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from reprofs.data.keys import Load, Setting
-from reprofs.report.marks import Marked, strong
+from reprofs.report.marks import strong
 from reprofs.report.words import confidence, count, digits, known, listing, longer, percent, slower, time, verb
 from reprofs.stats import series
 from reprofs.stats.cells import COMPUTE
