@@ -187,8 +187,7 @@ static uint32_t failed(uint64_t *sector) {
 }
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
-/* The content of the first page of a file: new, old, mixed, zeros, foreign, short, absent, or the number of an error.
- */
+/* What is in the first page of a file: new, old, mixed, zeros, foreign, short, absent, or the number of an error. */
 static const char *content(const char *name) {
     static char number[16];
     int n = name_of(name), was = worlds[0].at[n], new = 0, old = 0, zeros = 0;
