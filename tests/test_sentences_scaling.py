@@ -167,6 +167,10 @@ def test_sizes_of_file_systems_are_compared(study):
     assert when.several_rooms(plan) and set(found["workload"]) == {"metadata"}
     times = found.pivot_table(index=["phase", "round"], columns="room_mib", values="wall_ns")
     assert list(times) == [1024, 4096] and (times[1024] == 2 * times[4096]).all()
+    total = scales.totals(found.assign(where="", operation=found["phase"]))
+    own = study.phases[study.phases["label"] == "ext4"].groupby("round")["wall_ns"].sum()
+    row = total.loc[("", "ext4", 4096)]
+    assert (row.wall_ns, row.n) == (own.mean(), len(own)) and row.error == pytest.approx(own.sem() / own.mean())
 
 
 def test_a_file_system_that_waits_for_room():
@@ -174,10 +178,9 @@ def test_a_file_system_that_waits_for_room():
 
     def told(times: dict, idle: float = 0.0) -> tuple[dict, list[str]]:
         walls = pd.concat({key: pd.Series(own, index=sizes).dropna() for key, own in times.items()})
-        walls = walls.rename_axis(["where", "label", "room_mib"])
-        enough = scales.enough(walls, 0.05)
-        share = pd.Series(idle, index=enough.index).where(enough > 1024, 0.0)
-        return enough.to_dict(), scaling.rooms(walls, enough, share, 0.05)
+        total = walls.rename_axis(["where", "label", "room_mib"]).to_frame("wall_ns").assign(idle=idle)
+        enough = scales.enough(total["wall_ns"], 0.05)
+        return enough.to_dict(), scaling.rooms(total, enough, 0.05)
 
     btrfs = {("", "btrfs"): [203, 116, 92, 93]}
     enough, words = told({**btrfs, ("", "xfs"): [80, 80, 80, 80]}, 0.41)

@@ -163,6 +163,18 @@ def rooms(study: Tables) -> pd.DataFrame:
     return own[[*order, "phase", "cache", "wall_ns", "idle"]].sort_values(order, kind="stable", ignore_index=True)
 
 
+def totals(own: pd.DataFrame) -> pd.DataFrame:
+    """All operations of a workload together in file systems of several sizes: means over the repetitions.
+
+    own: of `rooms`, one workload, named, with operation and where. Index: where, label, room_mib. Columns: wall_ns; n
+    (repetitions); error (standard error of the mean, a share of it; NaN with one); idle (the largest of an operation).
+    """
+    keys = ["where", "label", "room_mib"]
+    runs = own.groupby([*keys, "round"], observed=True)["wall_ns"].sum().astype(float).groupby(keys, observed=True)
+    idle = own.groupby([*keys, "operation"], observed=True)["idle"].mean().groupby(keys, observed=True).max()
+    return pd.DataFrame({"wall_ns": runs.mean(), "n": runs.size(), "error": runs.sem() / runs.mean(), "idle": idle})
+
+
 def enough(walls: pd.Series, equal: float) -> pd.Series:
     """The least size from which on a workload takes at most the share `equal` longer than in the largest.
 

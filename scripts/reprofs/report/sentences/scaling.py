@@ -131,11 +131,11 @@ def against(own: pd.DataFrame, what: str, base: str) -> str:
     return told + f", {counts['faster']} faster."
 
 
-def rooms(walls: pd.Series, enough: pd.Series, idle: pd.Series, equal: float) -> list[str]:
+def rooms(total: pd.DataFrame, enough: pd.Series, equal: float) -> list[str]:
     """From which size of its file system on each one takes at most a share longer than in the largest.
 
-    walls: mean time by where, label and room_mib, one workload; enough: of `scaling.enough`; idle: the largest share of
-    an operation in which nothing works, by where and label; equal: the difference that counts, a share.
+    total: `scaling.totals` of a workload; enough: `scaling.enough` of its times; equal: the difference that counts, a
+    share.
 
     `**btrfs needs 1,536 to 4,096 MiB to be as fast as in 16,384 MiB**, the most on Linux 7.3; up to 42 % of the longer
     time neither processor nor device works. From 1,024 MiB on ext4 and xfs take at most 5 % longer than in 16,384 MiB.`
@@ -143,7 +143,7 @@ def rooms(walls: pd.Series, enough: pd.Series, idle: pd.Series, equal: float) ->
     told: list[str] = []
     level: dict[tuple[int, int], list[str]] = {}
     for label, own in enough.groupby(level="label", sort=False):
-        sizes = walls.xs(label, level="label").unstack("room_mib").sort_index(axis=1)
+        sizes = total["wall_ns"].xs(label, level="label").unstack("room_mib").sort_index(axis=1)
         least, largest = sizes.columns[0], sizes.columns[-1]
         more = (sizes[largest] / sizes[least]).max()
         if (own == least).all() and more > 1 + equal:
@@ -157,7 +157,7 @@ def rooms(walls: pd.Series, enough: pd.Series, idle: pd.Series, equal: float) ->
         most = own.index[own.argmax()][0] if len(ends) > 1 else ""
         needs = strong(f"{label} needs {' to '.join(ends)} MiB to be as fast as in {largest:,} MiB")
         needs += f", the most on {most}" if most else ""
-        share = idle.xs(label, level="label").max()
+        share = total["idle"].xs(label, level="label").max()
         needs += f"; up to {percent(share)} of the longer time neither processor nor device works" if share > 0 else ""
         told.append(needs + ".")
     for (least, largest), labels in level.items():
