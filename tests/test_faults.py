@@ -128,7 +128,7 @@ def test_sentences():
     )
     assert words.failed_write(statistics.flushes(rows(FINE))) == ""
     assert words.rotten(["ext4"], ["btrfs"], 2) == (
-        "A flipped bit in a file is read without a word on ext4; an error is given by btrfs."
+        "A flipped bit in a file is read without an error on ext4; btrfs gives one."
     )
     assert words.rotten(["ext4", "xfs", "jfs", "udf"], [], 5).endswith(" on 4 of 5 file systems.")
     assert words.rotten([], [], 1) == "" and words.unheard([]) == ""

@@ -63,7 +63,7 @@ def test_sentences():
     both += [rows(SCRUBBED | {"read": "whole", "scrub_left": 0}, label="btrfs", stack="btrfs-raid1")]
     arrays = statistics.by_array(statistics.cases(pd.concat(both)))
     assert words.kept(arrays) == [
-        "ext4 (md-raid5) gives a program the wrong bit without an error; never btrfs.",
+        "ext4 (md-raid5) gives a program the wrong bit without an error; btrfs does not.",
         "Repair makes it permanent on ext4 (md-raid5): afterwards no copy has the bit that was written.",
         "Scrub or repair mends it on ext4 (md-raid5) and btrfs (btrfs-raid1).",
     ]

@@ -49,12 +49,12 @@ def test_speed_up():
     own = pd.concat([first, last])
     # The long operation of ext4 gains nothing: four workers do 1.1 times as much, not twice, its geometric mean.
     assert scaling.speedup(own, "cores", "w") == (
-        "**w, 1 to 4 cores** throughput of all operations grows 2.0 times on xfs and 1.1 times on ext4."
+        "**From 1 to 4 cores the throughput** of all operations of w grows 2.0 times on xfs and 1.1 times on ext4."
         " “a” gains most, “b” least."
     )
     assert scaling.speedup(own.assign(role="ceiling"), "cores", "w") == ""
     one = own[(own["label"] == "xfs") & (own["operation"] == "a")]
-    assert scaling.speedup(one, "workers", "w") == "**w, 1 to 4 workers** throughput grows 2.0 times on xfs."
+    assert scaling.speedup(one, "workers", "w") == "**From 1 to 4 workers the throughput** of w grows 2.0 times on xfs."
 
 
 def test_memory_behind_one_lock_is_told(study):
@@ -125,7 +125,7 @@ def test_short_phases_and_those_without_files_are_in_no_mean():
         columns=["phase", "operation", "n", "speedup", "short"],
     ).assign(label="ext4", role="contender", wall_ns=2e8)
     fewest = own.assign(n=1, speedup=1.0, wall_ns=1e8)
-    told = "**w, 1 to 8 cores** throughput grows 4.0 times on ext4."
+    told = "**From 1 to 8 cores the throughput** of w grows 4.0 times on ext4."
     assert scaling.speedup(pd.concat([fewest, own]), "cores", "w") == told
     told = "No speed-up is given where a phase is shorter than 40 ms, ten ticks of the scheduler: “Stat”."
     assert scaling.too_short(own) == told and scaling.too_short(own[~own["short"]]) == ""

@@ -75,9 +75,9 @@ def test_waits_are_told_as_people_wait():
     assert words.between(12.2, 12.3) == "12 s" and words.between(59, 150) == "59 s to 2.5 min"
     rows = [("Mount", "zfs", 20, 1.0), ("Mount", "jfs", 20, 0.057), ("Check", "jfs", 20, 3.0)]
     told = words.longest(upkeep.largest(waits(*rows)).astype({"operation": "category"}))
-    assert told == ["**20 files on hdd**\\: “Mount” 57 ms (jfs) to 1.0 s (zfs)."]  # of one file system only the table
+    assert told == ["**20 files on hdd**\\: “Mount” takes up to 1.0 s (zfs)."]  # of one file system only the table
     told = words.longest(upkeep.largest(waits(rows[2])).astype({"operation": "category"}))
-    assert told == ["**20 files on hdd**\\: “Check” 3.0 s (jfs)."]
+    assert told == ["**20 files on hdd**\\: “Check” takes 3.0 s (jfs)."]
 
 
 def test_the_waits_of_a_study(tmp_path):

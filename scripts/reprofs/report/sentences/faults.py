@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from reprofs.report.words import listing
+from reprofs.report.words import listing, verb
 from reprofs.stats.faults import OK
 
 LEFT_OUT = (
@@ -34,11 +34,12 @@ def failed_write(flushes: pd.DataFrame) -> str:
 def rotten(silent: Sequence[str], noticed: Sequence[str], every: int) -> str:
     """What reading a file with a flipped bit gives. every: file systems on which it was asked.
 
-    `A flipped bit in a file is read without a word on 10 of 12 file systems; an error is given by btrfs.`
+    `A flipped bit in a file is read without an error on 10 of 12 file systems; btrfs gives one.`
     """
     where = listing(silent) if len(silent) < 4 else f"{len(silent)} of {every} file systems"
-    parts = [f"a flipped bit in a file is read without a word on {where}"] if len(silent) else []
-    parts += [f"an error is given by {listing(noticed)}"] if len(noticed) else []
+    parts = [f"a flipped bit in a file is read without an error on {where}"] if len(silent) else []
+    gives = f"{listing(noticed)} {verb(len(noticed), 'gives', 'give')}"
+    parts += [f"{gives} {'one' if len(silent) else 'an error'}"] if len(noticed) else []
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 

@@ -85,13 +85,14 @@ def _instructions(ratio: float) -> str:
 def why(row: Any) -> str:
     """The parts of the system that differ most. row: as of `takes`.
 
-    `Of +7.75 µs a file or directory the largest parts are waiting +4.00 µs and file system's own code +3.00 µs.`
+    `The difference is +7.75 µs an item; its largest parts are waiting +4.00 µs and file system's own code +3.00 µs.`
     """
     first = [*row.terms.items()][:TOLD]
     terms = [f"{what}{' (state)' if what in STATE else ''} {more(ns)}" for what, ns in first if ns]
     if not terms:
         return ""
-    return f"Of {more(row.more)} an item the largest {verb(len(terms), 'part is', 'parts are')} {listing(terms)}."
+    parts = f"its largest {verb(len(terms), 'part is', 'parts are')} {listing(terms)}"
+    return f"The difference is {more(row.more)} an item; {parts}."
 
 
 def row(operation: str, found: Any) -> dict[str, Any]:

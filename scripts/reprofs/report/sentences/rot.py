@@ -16,7 +16,7 @@ MENDED = "Scrub or repair mends it on {}."
 def kept(arrays: pd.DataFrame) -> list[str]:
     """Who keeps a program and the disks from the wrong bit. arrays: `stats.rot.by_array`.
 
-    `ext4 (all 5 stacks) gives a program the wrong bit without an error; btrfs never does.` `Repair makes it permanent
+    `ext4 (all 5 stacks) gives a program the wrong bit without an error; btrfs does not.` `Repair makes it permanent
     on ext4 (4 of 5 stacks): afterwards no copy has the bit that was written.`
     """
     wrong = arrays[arrays["rotten"] > 0]
@@ -25,7 +25,8 @@ def kept(arrays: pd.DataFrame) -> list[str]:
     told = [f"No program gets the wrong bit from {never}."] if whole.all() and len(whole) else []
     if len(wrong):
         gives = f"{_where(wrong, arrays)} {verb(wrong.index.unique('label').size, 'gives', 'give')}"
-        told.append(f"{gives} a program the wrong bit without an error{f'; never {never}' if whole.any() else ''}.")
+        not_so = f"; {never} {verb(int(whole.sum()), 'does', 'do')} not" if whole.any() else ""
+        told.append(f"{gives} a program the wrong bit without an error{not_so}.")
     for end, text in (
         ("spread", "Repair makes it permanent on {}: afterwards no copy has the bit that was written."),
         ("mended", MENDED),

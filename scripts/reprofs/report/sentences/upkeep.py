@@ -25,19 +25,19 @@ def between(low: float, high: float) -> str:
 
 
 def longest(found: pd.DataFrame) -> list[str]:
-    """How long each operation takes on the fastest and slowest, where there are several. found: of `upkeep.largest`.
+    """How long each operation takes on the slowest, where there are several. found: of `upkeep.largest`.
 
-    `**320,000 files on hdd-7200**: “Mount” 57 ms (jfs) to 1.0 s (zfs), “Check” 2.3 s (ext4) to 2.7 min (f2fs).`
+    `**320,000 files on hdd-7200**: “Mount” takes up to 1.0 s (zfs) and “Check” up to 2.7 min (f2fs).`
     """
     told: list[str] = []
     several = found.groupby(["files", "where", "operation"], observed=True)["label"].transform("nunique") > 1
     found = found[several] if several.any() else found
     for (files, where), own in found.sort_values("files", ascending=False).groupby(["files", "where"], sort=False):
-        spans = []
+        spans: list[str] = []
         for operation, times in own.groupby("operation", observed=True):
-            ends = times.sort_values("seconds", kind="stable").iloc[[0, -1]]
-            each = [f"{wait(row.seconds)} ({row.label})" for row in ends.itertuples()]
-            spans.append(f"“{operation}” {' to '.join(dict.fromkeys(each))}")
+            last = times.loc[times["seconds"].idxmax()]
+            limit = "up to " if len(times) > 1 else ""
+            spans.append(f"“{operation}” {'' if spans else 'takes '}{limit}{wait(last['seconds'])} ({last['label']})")
         told.append(strong(f"{files:,} files{f' on {where}' if where else ''}") + f": {listing(spans)}.")
     return told
 
