@@ -64,7 +64,8 @@ def test_why_an_operation_takes_longer():
     told = kernels.row("Create", slow)
     assert (told["of"], told["more (µs)"], told["largest part"]) == ("xfs", 7.75, "waiting +4.00 µs")
     assert kernels.why(slow) == (
-        "The difference is +7.75 µs an item; its largest parts are waiting +4.00 µs, allocator (state) +500 ns and journal −500 ns."  # noqa: RUF001
+        "The difference is +7.75 µs an item; its largest parts are waiting +4.00 µs,"
+        " allocator (state) +500 ns and journal −500 ns."  # noqa: RUF001
     )
     fast = difference(0.9, 0.5, -100.0)
     assert kernels.takes("Stat", fast) == "Stat: xfs takes 10 % less time than ext4, with 50 % fewer instructions."
