@@ -21,6 +21,7 @@ for NOTEBOOK in FLOW.notebooks:
             results=directory("data/results/{study}") if IS_STATISTICS else [],
         log:
             f"logs/{{study}}/{NOTEBOOK.name}",
+        priority: NOTEBOOK.stat().st_size  # the longest first, so that no processor waits for it at the end
         conda:
             "../../envs/python.yaml"
         shell:
