@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from reprofs.plan.guest import Guest, LocalPackage
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "guest"
 DISKS = "modeldisk"  # the script that compiles the module of modelled disks
+IMAGE = re.compile(r"linux-image-\d")  # the kernel itself, which its headers depend on, and no compiler reads
 CRASHES = "crashdisk"  # and of disks that can hold what a power cut leaves; jobs bring this module with their programs
 
 
@@ -52,7 +54,7 @@ def compiled(cache: Path, lock: Lock, name: str, packages: Sequence[Package | Lo
     def make(home: Path) -> dict:
         say(f"{name}: kernel modules must be compiled, which is done once for each kernel")
         own = [package for package in packages if isinstance(package, LocalPackage)]
-        locked = [package for package in packages if isinstance(package, Package)]
+        locked = [package for package in packages if isinstance(package, Package) and not IMAGE.match(package.name)]
         files = fetch(cache, lock, locked, say)
         debs = {files[package.name]: package.sha256 for package in locked} | local.files(own, "headers")
         (script, *sources) = _sources(name).items()

@@ -25,6 +25,7 @@ from reprofs.plan.guest import read_guest
 BUNDLE = 2  # increase when this file makes another bundle of the same packages
 VARIABLE = "REPROFS_QEMU"  # which one: own, debian, or host for this machine's own in the place of the guest's
 LOADER, PROGRAM, LICENCES = "ld.so", "qemu", "licences"
+UNUSED = re.compile(r"usr/share/(?!(doc|qemu|seabios)(/|$))")  # mostly translations
 COMPILED = "qemu-system-x86_64"
 DEBIANS = f"usr/bin/{COMPILED}"
 # All that a PC without a display, a disk controller and a network opens: the BIOS, the loader of -kernel, the option
@@ -72,7 +73,7 @@ def bundle(cache: Path, progress: Progress, lock: Lock | None = None) -> dict:
         progress("QEMU: putting it together with its libraries and firmware")
         root = Tree(home / "root")
         for package in packages:
-            root.add(files[package.name], package.sha256)
+            root.add(files[package.name], package.sha256, UNUSED)
         version = _gather(root.root, home)
         shutil.rmtree(home / "root")
         found = {path.name: sha256(path) for path in sorted(home.iterdir())}
