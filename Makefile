@@ -85,7 +85,7 @@ lint-rest:
 	@$(RUN) snakemake --lint
 	@$(RUN) clang-format --dry-run --Werror scripts/engine/*.[ch] scripts/engine/*/*.[ch] scripts/engine/*/*/*.h scripts/guest/*.c scripts/guest/*/*.[ch]
 	@$(RUN) lizard --languages c --languages python --warnings_only --length 60 --CCN 20 scripts/engine scripts/reprofs
-	@find scripts/reprofs scripts/engine -name '*.[chp]*' ! -name '*.pyc' -exec wc -l {} \; | awk '$$1 > 500 {print $$2 ": more than 500 lines"; found = 1} END {exit found}' >&2
+	@find scripts/reprofs scripts/engine \( -name '*.py' -o -name '*.[ch]' \) -exec wc -l {} \; | awk '$$1 > 500 {print $$2 ": more than 500 lines"; found = 1} END {exit found}' >&2
 	@shellcheck scripts/setup scripts/run-study scripts/campaign scripts/guest/init scripts/guest/init-kernel scripts/*/*.sh .ci/run
 	@$(RUN) nbstripout --verify notebooks/*.ipynb
 	@$(RUN) python scripts/prose.py

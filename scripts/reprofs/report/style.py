@@ -209,7 +209,8 @@ def lines(frame: pd.DataFrame, x: str, y: str, col: str = "operation", **options
     usual: dict[str, Any] = {"hue": "label", "hue_order": names, "palette": colours(names), "style": "label"}
     usual |= {"kind": "line", "markers": True, "errorbar": None, "height": 1.9, "aspect": 1.15, "col_wrap": 3}
     usual |= {"facet_kws": {"sharey": False}, "col_order": list(dict.fromkeys(frame[col]))}
-    grid = seaborn.relplot(frame, x=x, y=y, col=col, **(usual := usual | options))
+    usual |= options
+    grid = seaborn.relplot(frame, x=x, y=y, col=col, **usual)
     titles(grid, letters=90 // (usual["col_wrap"] or 3))
     legend(grid)
     return grid
